@@ -42,15 +42,15 @@ _EXPORTS: Final = {
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
-    "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TRUST USED",
+    "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TITLE TRUST USED",
     "memory.models": "Actor MemoryChange ORIGIN Operation Repetition Utterance UtteranceKind",
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
-    "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
+    "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id lane_counts parse_store_namespace store_namespace",
     "memory.results": (
         "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome Profile ProfileEntry "
         "ProfileTopic RecallStage Remnant Stats TermMatch WhyNot"
     ),
-    "memory.retrieval.languages.lexicon": "lexicon_for",
+    "memory.retrieval.languages.lexicon": "analyzer_language lexicon_for",
     "memory.runtime": "run_in_thread",
     "memory.scopes": "Scopes",
     "memory.secrets.checks": "has_luhn_checksum",

@@ -72,6 +72,7 @@ from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED
 from memory.messages import SCOPES as SCOPES
+from memory.messages import TITLE as TITLE
 from memory.messages import TRUST as TRUST
 from memory.messages import USED as USED
 from memory.messages import Block as Block
@@ -89,6 +90,7 @@ from memory.partitions import ARCHIVE as ARCHIVE
 from memory.partitions import CONVERSATION as CONVERSATION
 from memory.partitions import DOCUMENTS as DOCUMENTS
 from memory.partitions import archived_id as archived_id
+from memory.partitions import lane_counts as lane_counts
 from memory.partitions import parse_store_namespace as parse_store_namespace
 from memory.partitions import store_namespace as store_namespace
 from memory.results import Conflict as Conflict
@@ -106,6 +108,7 @@ from memory.results import Remnant as Remnant
 from memory.results import Stats as Stats
 from memory.results import TermMatch as TermMatch
 from memory.results import WhyNot as WhyNot
+from memory.retrieval.languages.lexicon import analyzer_language as analyzer_language
 from memory.retrieval.languages.lexicon import lexicon_for as lexicon_for
 from memory.retrieval.languages.utterances import classify_utterance as classify_utterance
 from memory.retrieval.languages.utterances import with_utterance as with_utterance

@@ -117,6 +117,7 @@ class MemoryParts(TypedDict, total=False):
     "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway). *clock* gives the time,
     *zone* is that of naive times, *ids* gives new memories their ids. *hooks* are those of each recall that brings
     none. *counter* counts tokens for budgets; None is tiktoken's where its tables are at hand, else an estimate.
+    *user_name* is the name of the one whose memory it is: "Where does Ada live?" finds "I live in Lisbon" then.
     """
 
     embedder: Embedder | None
@@ -130,6 +131,7 @@ class MemoryParts(TypedDict, total=False):
     embedding_settings: EmbeddingSettings | None
     hooks: RecallHooks | None
     counter: TextMeasure | None
+    user_name: str | None
 
 
 @translating
@@ -211,6 +213,7 @@ class LongTermMemory:
             clock=clock,
             zone=zone,
             counter=parts.get("counter"),
+            user_name=None if (name := parts.get("user_name")) is None else checked_label(name, "user_name"),
         )
         self.entries.followers.append(self._retriever.follow)
         self._caught_up: set[str] = set()

@@ -259,6 +259,9 @@ They are not remembered again."""
 SCOPES: Final = "scopes"
 """Of a message: the scopes of the memory that is made of it, by name."""
 
+TITLE: Final = "title"
+"""Of a message: the name that its conversation has where it was held."""
+
 MODEL: Final = "model"
 """Of a model's message: the model that answered, with its version where the endpoint tells it."""
 

@@ -6,6 +6,8 @@ kept apart, so that none moves the ranking statistics of another. This module is
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from memory.errors import ArgumentError
@@ -40,6 +42,21 @@ def parse_store_namespace(store_name: str) -> tuple[str, str, str | None]:
     parts = store_name.split("/")
     collection = unquote(parts[2]) if len(parts) > 2 else None
     return unquote(parts[0]), parts[1] if len(parts) > 1 else "", collection
+
+
+def lane_counts(path: Path, *, namespace: str = "") -> dict[str, int]:
+    """Return how many entries each lane of *namespace* has in the memory file at *path*, without opening the memory.
+
+    A file that cannot be read so raises ``NotAStore``.
+    """
+    from vectorstore.entry_counts import entry_counts
+
+    counts: Counter[str] = Counter()
+    for partition, count in entry_counts(path).items():
+        owner, lane, _ = parse_store_namespace(partition)
+        if owner == namespace:
+            counts[lane] += count
+    return dict(counts)
 
 
 def archived_id(id: str, revision: int) -> str:

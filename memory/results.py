@@ -197,6 +197,9 @@ class ProfileEntry:
     since: datetime | None = None
     until: datetime | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "topic", choice(ProfileTopic, self.topic, "topic"))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile(Sequence[ProfileEntry]):

@@ -17,6 +17,7 @@ FACES = {
     "vectorstore": {
         "vectorstore",
         "vectorstore.call_hints",
+        "vectorstore.entry_counts",
         "vectorstore.internals",
         "vectorstore.lazy_face",
         "vectorstore.sqlite",
@@ -66,7 +67,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"mcp", "subagent"},
         {"assistant"},
         {"assistant.clients", "assistant.resident"},
-        {"assistant.hooks"},
+        {"assistant.hooks", "assistant.importers"},
         {"assistant.cli"},
         {"assistant.cli.conversation"},
     ],

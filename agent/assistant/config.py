@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -43,6 +43,7 @@ PROVIDER_KINDS = ("openai", "anthropic", "ollama")
 ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 """Settings that may hold a user name and a password."""
 KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
+"""Settings that are secret; those that are kept are in the keyring, or in a private file (``key_store``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class AssistantSettings:
     namespace: str = ""
     offline: bool = False
     language: str | None = None
+    language_of_file: bool = False
+    """Whether a memory file that is there must be in *language*; otherwise a new one alone gets it."""
     name: str | None = None
     """Name of the user, by which others may speak of them."""
     zone: str | None = None
@@ -192,9 +195,20 @@ class AssistantSettings:
         return self.embedding_base_url or self.base_url or DEFAULT_OPENAI_URL
 
     @property
+    def key_setting(self) -> str | None:
+        """Name of the setting that is the key of the model's endpoint; None for an endpoint without."""
+        return {"openai": "api_key", "anthropic": "anthropic_api_key"}.get(self.kind)
+
+    @property
     def key(self) -> str | None:
         """Key of the model's endpoint, for this endpoint alone."""
-        return _secret_value({"openai": self.api_key, "anthropic": self.anthropic_api_key}.get(self.kind))
+        return _secret_value(getattr(self, self.key_setting) if self.key_setting else None)
+
+    def endpoint_of(self, key_setting: str) -> str:
+        """Return the address of the endpoint that the key *key_setting* is for."""
+        if key_setting == "anthropic_api_key":
+            return self.anthropic_base_url or DEFAULT_ANTHROPIC_URL
+        return self.embedding_endpoint if key_setting == "embedding_api_key" else self.base_url or DEFAULT_OPENAI_URL
 
     @property
     def embedding_key(self) -> str | None:
@@ -295,15 +309,19 @@ class Configuration:
         return None if chosen or not former.is_file() else former
 
 
-def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Configuration:
+def load_configuration(
+    *, flags: Mapping[str, Any], environ: Mapping[str, str], may_be_missing: bool = False
+) -> Configuration:
     """Return the configuration; *flags* that are None were not given.
+
+    A file that ``TELLBACK_CONFIG`` names must be there, unless it *may_be_missing*.
 
     Raises ``ConfigurationError`` naming the setting, where it came from and what would be right.
     """
     named = environ.get(CONFIG_VARIABLE)
     path = Path(named).expanduser() if named else platformdirs.user_config_path("tellback") / "config.toml"
     layers = {
-        **_file_layer(path, required=bool(named)),
+        **_file_layer(path, required=bool(named) and not may_be_missing),
         **{name: (environ[key], key) for name, key in ENVIRONMENT_VARIABLES.items() if environ.get(key)},
         **{name: (value, f"--{name}") for name, value in flags.items() if value is not None},
     }
@@ -313,14 +331,42 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
         name = unknown[0]
         raise ConfigurationError(f"{name} (from {origins[name]}): no such setting; there are {', '.join(SETTINGS)}")
     try:
-        settings = AssistantSettings(**values)
+        settings = AssistantSettings(**values, language_of_file=origins.get("language") == "--language")
     except UnusableSetting as error:
         raise ConfigurationError(describe_unusable(error, origins[error.name.partition(".")[0]])) from None
-    return Configuration(settings, origins, path)
+    return _with_kept_keys(Configuration(settings, origins, path))
+
+
+def _with_kept_keys(configuration: Configuration) -> Configuration:
+    """Return *configuration* with the keys that are kept for its endpoints, where none is given."""
+    if not configuration.path.with_suffix(".keys.toml").exists():  # as for most: spares the import
+        return configuration
+    from agent.assistant.key_store import KEYRING_ORIGIN, KeyringSecret, keys_path, read_keys
+
+    settings, origins = configuration.settings, dict(configuration.origins)
+    path = keys_path(configuration.path)
+    keys = read_keys(path)
+    for name in KEY_SETTINGS:
+        if name in origins or (name == "embedding_api_key" and not settings.embeds_at_an_endpoint):
+            continue
+        if (key := keys.get(settings.endpoint_of(name))) is not None:
+            settings = with_settings(settings, {name: key})
+            origins[name] = KEYRING_ORIGIN if isinstance(key, KeyringSecret) else str(path)
+    return Configuration(settings, origins, configuration.path)
 
 
 def _default_memory(folder: str) -> Path:
     return platformdirs.user_data_path(folder) / "memory.db"
+
+
+def checked_setting(name: str, value: Any) -> Any:
+    """Return *value* as the setting *name* has it; one that it cannot have raises ``UnusableSetting``."""
+    return getattr(AssistantSettings(**{name: value}), name)
+
+
+def with_settings(settings: AssistantSettings, values: Mapping[str, Any]) -> AssistantSettings:
+    """Return *settings* with other *values* by name."""
+    return replace(settings, **values)
 
 
 def describe_unusable(error: UnusableSetting, origin: str) -> str:

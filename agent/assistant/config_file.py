@@ -1,6 +1,6 @@
-"""Configuration file: one setting is written into it or taken out, and everything else stays, comments included.
+"""Configuration file: settings are written into it or taken out, and everything else stays, comments included.
 
-A new file is private (0600), and so is one that gets a key; it is written whole or not at all.
+A new file is private (0600); it is written whole or not at all. Keys are kept elsewhere (``key_store``).
 """
 
 from __future__ import annotations
@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from agent.assistant.config import (
-    KEY_SETTINGS,
     SETTINGS,
-    AssistantSettings,
     ConfigurationError,
     UnusableSetting,
+    checked_setting,
     describe_unusable,
 )
-from agent.assistant.setting_checks import Secret
 
 _TABLES: Final = ("mcp",)
 """Settings that are tables, which are edited by hand or by the command of their own."""
@@ -36,17 +35,14 @@ def known_setting(name: str) -> str:
     raise ConfigurationError(f"{name}: no such setting; {hint}")
 
 
-def write_setting(path: Path, name: str, value: str | float | bool) -> None:
-    """Write the setting *name* with *value*, checked, into the file at *path*, which is made where there is none.
+def write_settings(path: Path, values: Mapping[str, str | float | bool | None]) -> bool:
+    """Write *values* by setting, checked, into the file at *path*, which is made where there is none.
 
-    ``ConfigurationError`` says what is wrong with the value, or why the file cannot be edited.
+    None takes a setting out. Returns whether the file was changed; ``ConfigurationError`` says what is wrong with a
+    value, or why the file cannot be edited, which is then as it was.
     """
-    _replace_setting(path, name, _toml_value(name, value))
-
-
-def remove_setting(path: Path, name: str) -> bool:
-    """Take the setting *name* out of the file at *path*; say whether it was there."""
-    return _replace_setting(path, name, None)
+    lines = {name: None if value is None else _toml_value(name, value) for name, value in values.items()}
+    return _replace_settings(path, lines)
 
 
 def _toml_value(name: str, value: Any) -> str:
@@ -54,32 +50,30 @@ def _toml_value(name: str, value: Any) -> str:
     if name in _TABLES:
         raise ConfigurationError(f"{name}: a table, which is written into the file by hand (docs/mcp.md has its keys)")
     try:
-        checked = getattr(AssistantSettings(**{name: value}), name)
+        checked = checked_setting(name, value)
     except UnusableSetting as error:
         raise ConfigurationError(describe_unusable(error, "what is to be set")) from None
-    if isinstance(checked, Secret):
-        checked = checked.reveal()
-    elif checked is None:
+    if checked is None:
         checked = value
     plain = checked if isinstance(checked, bool | int | float) else str(checked)
     return json.dumps(plain, ensure_ascii=False)
 
 
-def _replace_setting(path: Path, name: str, value: str | None) -> bool:
-    """Have the file say ``name = value``, or nothing of *name*; return whether it was changed."""
+def _replace_settings(path: Path, lines: Mapping[str, str | None]) -> bool:
+    """Have the file set each name to its value in TOML, or not at all; return whether it was changed."""
     from vectorstore.sqlite import atomic_write
 
     target = path.resolve()  # a link is followed, so that a folder of dotfiles keeps its file
     try:
-        before = target.read_text(encoding="utf-8") if target.exists() else ""
-        after = with_setting(before, name, value)
+        before = after = target.read_text(encoding="utf-8") if target.exists() else ""
+        for name, value in lines.items():
+            after = with_setting(after, name, value)
         if after == before:
             return False
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
         with atomic_write(target, token=os.urandom, replace=True) as private:
             private.write_text(after, encoding="utf-8")
-            if name not in KEY_SETTINGS:
-                private.chmod(mode)
+            private.chmod(mode)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not TOML: {error}; nothing was changed") from error
     except (OSError, UnicodeDecodeError) as error:

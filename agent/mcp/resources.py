@@ -68,7 +68,7 @@ class MemoryResources:
         import mcp_types
 
         described = {
-            PROFILE_ADDRESS: ("profile", "Who the user is", "Pinned memories, and the newest ones."),
+            PROFILE_ADDRESS: ("profile", "Who the user is", "Pinned memories, what is known by topic, and the newest."),
             RECENT_ADDRESS: ("recent", "Newest memories", f"The {_RECENT} newest memories."),
         }
         return mcp_types.ListResourcesResult(

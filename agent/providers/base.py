@@ -299,11 +299,15 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model that an endpoint lists; *context* is the length of its window in tokens, where the endpoint says."""
+    """A model that an endpoint lists; *context* is the length of its window in tokens, where the endpoint says.
+
+    *owner* is what it says of who owns the model, by which some servers are known.
+    """
 
     name: str
     title: str = ""
     context: int | None = None
+    owner: str = ""
 
 
 @runtime_checkable

@@ -80,10 +80,17 @@ def is_question(text: str) -> bool:
 
 NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
 NO_COMMANDS_TEXT = "That takes a model. Without one, I keep what you tell me and answer questions with quotes of it."
+ABOUT_TEXT = "I keep what you tell me, and answer questions with quotes of it. With a model, I can do more."
 THANKED_TEXT = "You are welcome."
 GREETING_TEXT = "Hello. Tell me what I should remember, or ask me about it."
 _THANKS = re.compile(
     r"\W*(?:many )?(?:thanks|thank you|thx|ta|cheers|danke|vielen dank|(?:muchas )?gracias|merci)\b", re.I
+)
+_ABOUT_ASSISTANT = re.compile(
+    r"\W*(?:(?:hi|hello|hey|so|and),? )?(?:what (?:can|could|do) (?:you|u) (?:do|know how to do)|(?:who|what) are you"
+    r"|help|how (?:does this|do you) work|how (?:do|can) i use (?:you|this)|was kannst du|wer bist du|hilfe"
+    r"|qué puedes hacer|quién eres)\b(?: for me| exactly| here)?\W*",
+    re.IGNORECASE,
 )
 _GREETING = re.compile(
     r"\W*(?:hi|hiya|hello|hey|good (?:morning|day|afternoon|evening)|morning|hallo|moin|servus"
@@ -138,7 +145,11 @@ class QuotingProvider:
         """Answer *request* with quotes, or acknowledge a statement."""
         users = [message.text for message in request.messages if message.role == "user"]
         question = (request.question or "".join(users[-1:])).strip()
-        if request.remembers and not is_question(question):
+        if request.remembers and _ABOUT_ASSISTANT.fullmatch(question):
+            yield TextPiece(ABOUT_TEXT)
+            yield StoredReply(note="nothing to note")
+            yield StopPiece(StopReason.STOP)
+        elif request.remembers and not is_question(question):
             utterance = classify_utterance(question)
             if not utterance.kind.is_evidence:
                 yield TextPiece(_reply_to(question, utterance.kind))
@@ -235,9 +246,10 @@ class QuotingProvider:
         near = [item for item in candidates if item.id != first.id and item.score >= best.score * self._share]
         if _ASKS_WHAT_WAS_SAID.search(question):
             return [item for item in near if _day(item) == _day(best)][: self._quotes - 1]
-        terms -= set(analyzer.terms(_NAMING))
-        others = [item for item in near if terms.intersection(analyzer.terms(item.text))]
         lexicon = lexicon_for(analyzer.language)
+        light = " ".join(lexicon.light_verb.findall(question))
+        terms -= set(analyzer.terms(f"{_NAMING} {light}"))
+        others = [item for item in near if terms.intersection(analyzer.terms(item.text))]
         counts = first.lane == "documents" and lexicon.asks_number.search(question)
         certain = best.score * _CERTAIN_SCORE_SHARE
         if first.lane == "documents":  # where something is listed there, one place has the list

@@ -46,6 +46,7 @@ from agent.providers.http_provider import (
     object_field,
     object_list,
     redacted_url,
+    text_or_empty,
 )
 from agent.providers.schemas import openai_schema
 from agent.results import StopReason, Usage
@@ -439,7 +440,10 @@ class OpenAICompatibleProvider(HttpProvider):
         """Return the models that the endpoint has, sorted by name."""
         listed = self._endpoint.listed_models(await self._endpoint.get("/models"), "data")
         named = (item for item in listed if isinstance(item.get("id"), str))
-        models = (ModelInfo(item["id"], context=_context_length(item)) for item in named)
+        models = (
+            ModelInfo(item["id"], context=_context_length(item), owner=text_or_empty(item.get("owned_by")))
+            for item in named
+        )
         return sorted(models, key=lambda model: model.name)
 
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:

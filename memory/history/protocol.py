@@ -57,7 +57,8 @@ class HistoryRow:
 class SessionInfo:
     """Session that has messages: their number, the times of the first and the last, and how it *begins*.
 
-    *begins* are the first words of the user (of anybody, where the user said nothing), on one line.
+    *begins* are the first words of the user (of anybody, where the user said nothing), on one line. *title* is the name
+    that the conversation had where it came from, "" for none.
     """
 
     session: str
@@ -65,6 +66,7 @@ class SessionInfo:
     first_at: datetime
     last_at: datetime
     begins: str = ""
+    title: str = ""
 
 
 @runtime_checkable

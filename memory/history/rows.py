@@ -187,18 +187,20 @@ class HistoryRows:
             "GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
         )
         bound = (checked_namespace(namespace), self._session_cutoff(), _sql_limit(limit))
-        from memory.messages import message_excerpt
+        from memory.messages import TITLE, message_excerpt
 
         sessions = []
         with self.database.read() as connection:
             for key, name, count, *times, sequence in list(connection.execute(sql, bound)):
+                title: object = None
                 try:
                     (first,) = self._select("m.session = ? AND m.sequence = ?", (key, sequence))
-                    begins = message_excerpt(first.message)
+                    begins, title = message_excerpt(first.message), first.message.metadata.get(TITLE)
                 except DamageError:  # its other messages can still be read
                     begins = "(damaged)"
                 first_at, last_at = map(timestamp_from_text, times)
-                sessions.append(SessionInfo(name, count, first_at, last_at, begins))
+                info = SessionInfo(name, count, first_at, last_at, begins, title if isinstance(title, str) else "")
+                sessions.append(info)
         return sessions
 
     def namespaces(self) -> list[str]:

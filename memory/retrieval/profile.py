@@ -107,7 +107,7 @@ def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_Statement]
         entries.append(ProfileEntry(subject, topic, memory, since, until))
         if topic.is_attribute and statement.analysis.features & StatementFeature.CHANGE:
             changed = since
-    return entries
+    return sorted(entries, key=lambda entry: entry.until is not None)  # an ending is a new record of an old statement
 
 
 def _is_usable(memory: Memory, now: datetime) -> bool:

@@ -86,9 +86,11 @@ _MAX_TERMS_ALONE = 1
 """A question of at most so many terms is a follow-up, with a pronoun or without; not one about oneself ("Where do I
 work?")."""
 _DEFINITE = re.compile(
-    r"(?:is|are|was|were|ist|sind|war|es|está|son) (?:the|der|die|das|el|la|los|las) \w", re.IGNORECASE
+    r"(?:is|are|was|were|ist|sind|war|es|está|son) (?:the|der|die|das|el|la|los|las) \w"
+    r"|^\W*(?:who(?:['\u2019]s| is| was)|wer (?:ist|war)|quién (?:es|era)) \w",
+    re.IGNORECASE,
 )
-"""Words of a question whose one term is a thing that is known: "When is the ferry?"."""
+"""Words of a question whose one term is a thing or person that is known: "When is the ferry?", "Who is Lore?"."""
 _MAX_TERMS_WITH_PRONOUN = 3
 """With more terms, the question mostly holds itself what its pronoun refers to."""
 _MAX_CONTEXT_TURNS = 3
@@ -127,6 +129,30 @@ def follow_up_context(
         if not is_follow_up(turn, lexicon, terms):
             break
     return tuple(reversed(turns))
+
+
+_AGREEMENT = tuple(
+    (re.compile(rf"\b{wrong}\b"), right)
+    for wrong, right in (("does I", "do I"), ("is I", "am I"), ("has I", "have I"), ("were I", "was I"))
+)
+
+
+def in_first_person(text: str, name: str, lexicon: Lexicon) -> str:
+    """Return the question *text* as the user called *name* would ask it; *text* itself where it does not name them.
+
+    A first name alone is enough. Names count as they are written: "Will" is no "will".
+    """
+    if not lexicon.own_words:
+        return text
+    subject, possessive, oblique = lexicon.own_words.split("|")
+    names = "|".join(re.escape(form) for form in dict.fromkeys((name, name.split()[0])))
+    word = rf"{_WORD_START}(?:{names})"
+    rest = re.sub(rf"{word}(?:['\u2019]s|['\u2019])(?=\s)", possessive, text)
+    rest = re.sub(rf"\b({lexicon.prepositions})\s+{word}{_WORD_END}", rf"\1 {oblique}", rest)
+    rest = re.sub(rf"{word}{_WORD_END}", subject, rest)
+    for wrong, right in _AGREEMENT:
+        rest = wrong.sub(right, rest)
+    return rest
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
@@ -175,6 +201,8 @@ def analyze_question(
         asks_modal=statement_pattern("asks_modal").search(question) is not None,
         own=asked_attributes(question),
         excluded=excluded,
+        asks_count=statement_pattern("asks_count").search(question) is not None,
+        asks_digits=statement_pattern("asks_digits").search(question) is not None,
         about_self=statement_pattern("self").search(question) is not None,
         proper_terms=frozenset(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))

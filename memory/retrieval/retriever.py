@@ -46,7 +46,7 @@ from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.languages.statements import may_hold_of_several
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import excluded_terms, follow_up_context, remove_exclusions
+from memory.retrieval.query_analysis import excluded_terms, follow_up_context, in_first_person, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -71,7 +71,8 @@ class Retriever:
     *embedding* embeds questions. *word_vectors* soften the match of words (None: a word matches itself alone).
     *hooks* are those of each recall that brings none. *index_cache* keeps the indexes for the next process. *zone* is
     that of days and of naive times (None: UTC for days, the system's for naive times). *counter* counts tokens for
-    budgets. The language rules are those of the store's analyzer.
+    budgets. *user_name*: a question with that name is asked in the first person. The language rules are those of
+    the store's analyzer.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Retriever:
         clock: Clock = system_clock,
         zone: tzinfo | None = None,
         counter: TextMeasure | None = None,
+        user_name: str | None = None,
     ) -> None:
         self._store = store
         self._embedding = embedding
@@ -94,6 +96,7 @@ class Retriever:
         self._clock = clock
         self._zone = zone
         self._counter = counter or default_counter()
+        self._user_name = user_name
         self._searcher: NamespaceSearcher | None = None
         lifecycle_store = lifecycle_of(store)
         analyzer = Analyzer() if lifecycle_store is None else lifecycle_store.analyzer
@@ -251,15 +254,19 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
-        aside = excluded_terms(expanded.text, self._lexicon, self._terms) if excluded else frozenset()
+        asked = expanded.text
+        if self._user_name is not None:
+            asked = in_first_person(asked, self._user_name, self._lexicon)
+        as_user = (f"asked of you: {asked}",) if asked != expanded.text else ()
+        text, excluded = remove_exclusions(asked, self._lexicon, self._terms)
+        aside = excluded_terms(asked, self._lexicon, self._terms) if excluded else frozenset()
         query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text, excluded=aside))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
         query, embedding_notes = await self._embedded(query)
         leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
         cut = tuple(note for note in (excluded, shortened) if note is not None)
-        notes = RecallNotes((*leaning, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
+        notes = RecallNotes((*leaning, *as_user, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
         return query, notes + embedding_notes
 
     async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:

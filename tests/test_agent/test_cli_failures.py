@@ -284,9 +284,19 @@ def test_a_reading_command_without_a_memory_file_fails_in_one_line_and_creates_n
 
 
 def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_file() -> None:
-    others = {"chat", "ingest", "remember", "import", "config", "doctor", "help", "install", "pause", "resume", "hook"}
-    others |= {"mcp", "watch", "resident", "resident status", "resident stop", "hooks", "hooks pause", "hooks resume"}
-    others |= {f"config {name}" for name in ("list", "get", "set", "unset", "path", "models")}
+    others = {"chat", "init", "ingest", "remember", "import", "config", "doctor", "help", "install", "pause", "resume"}
+    others |= {
+        "init",
+        "mcp",
+        "watch",
+        "resident",
+        "resident status",
+        "resident stop",
+        "hooks",
+        "hooks pause",
+        "hooks resume",
+    }
+    others |= {"hook"} | {f"config {name}" for name in ("list", "get", "set", "unset", "path", "models")}
     assert {" ".join(words) for words, _ in every_command()} - others == {
         " ".join(words[: 2 if words[0] in ("memories", "sessions", "documents") else 1]) for words in READING
     }

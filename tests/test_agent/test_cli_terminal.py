@@ -29,11 +29,14 @@ FORWARD = re.compile(r"(\x08?)\x1b\[(\d*)C")
 
 
 class Terminal:
-    """A process whose standard streams are a terminal; what it prints is collected in ``shown``."""
+    """A process whose standard streams are a terminal; what it prints is collected in ``shown``.
+
+    Its user is set up, by a name, unless ``TELLBACK_NAME`` is "".
+    """
 
     def __init__(self, *arguments: object, **more: str) -> None:
         self._ours, theirs = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", **more}
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", "TELLBACK_NAME": "Ana", **more}
         self.process = subprocess.Popen(
             [*TELLBACK, *map(str, arguments)],
             cwd=ROOT,
@@ -326,3 +329,39 @@ def test_lines_on_a_terminal_are_cut_to_its_width(path: Path) -> None:
     assert terminal.ended() == 0
     assert max(map(len, terminal.shown.splitlines())) <= 100
     assert "…" in terminal.shown
+
+
+@pytest.mark.slow
+def test_the_first_chat_sets_up_at_sixty_columns_and_never_shows_a_key(tmp_path: Path) -> None:
+    with OpenAIServer(Reply("Red, Jonas."), models=("first", "second")) as server:
+        asked = {"TELLBACK_NAME": "", "COLUMNS": "60", "OLLAMA_HOST": "127.0.0.1:9", "TERM": "dumb"}
+        asked["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+        terminal = Terminal("--memory", tmp_path / "m.db", "chat", **asked)
+        answers = {
+            "takes a minute. [y/N]": "y\n",
+            "Number [": "",
+            "http://192.168.1.4:8000/v1: ": f"{server.url}\n",
+            "Enter: none): ": "sk-hush-1234\n",
+            "Number or name [1]: ": "second\n",
+            "Your name": "Jonas\n",
+            "Language": "\n",
+            "time zone": "\n",
+            "Shall it? [y/N]": "n\n",
+            "> ": "What colour is my bike?\n",
+        }
+        screen = ""
+        for question, answer in answers.items():
+            screen += terminal.until(question)
+            if question == "Number [":  # other servers may run on this machine
+                answer = re.findall(r"(\d+)  another service", terminal.shown)[-1] + "\n"
+            terminal.type(answer)
+        screen += terminal.until("Red, Jonas.")
+        terminal.until("\n> ", timeout=30)
+        terminal.type("exit\n")
+        assert terminal.ended() == 0
+        assert server.requests[-1].headers["authorization"] == "Bearer sk-hush-1234"
+    assert "hush" not in screen
+    lines = ESCAPE.sub("", screen).replace("\r", "").splitlines()
+    assert [line for line in lines if len(line) > 60 and "/" not in line] == []
+    (keys,) = Path.home().glob(".config/tellback/*.keys.toml")
+    assert keys.stat().st_mode & 0o777 == 0o600

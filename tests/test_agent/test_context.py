@@ -152,6 +152,20 @@ def test_a_recalled_turn_shown_by_the_window_is_not_repeated_and_leaves_no_gap_i
     assert [(one.id, one.number) for one in assembled.items] == [("m1", 2), ("m2", 1)]
 
 
+def test_an_item_keeps_the_number_by_which_an_answer_in_history_cites_it() -> None:
+    answered = Message.assistant("In Porto [3].").model_copy(update={"metadata": {"cited": {"3": "m1"}}})
+    assembled = assemble_context(
+        ingredients(
+            history=(Message.user("Where?"), answered),
+            sequences=(1, 2),
+            recalled=(item(1, "New."), item(2, "Old.")),
+            pinned=(item(3, "I am Ana."),),
+        ),
+        counter=COUNTER,
+    )
+    assert {one.id: one.number for one in assembled.items} == {"m3": 1, "m1": 3, "m2": 2}
+
+
 def test_history_begins_with_a_user_message() -> None:
     history = (Message.assistant("…and so on"), Message.user("Thanks"), Message.assistant("Welcome"))
     assembled = assemble_context(ingredients(history=history, sequences=(1, 2, 3)), counter=COUNTER)

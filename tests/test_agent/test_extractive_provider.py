@@ -17,6 +17,7 @@ from agent import ArgumentError, Provider, QuotingProvider, Request
 from agent.context_items import ContextItem
 from agent.providers.accumulator import Response, collect_response
 from agent.providers.extractive import (
+    ABOUT_TEXT,
     DOUBTFUL_TEXT,
     NO_COMMANDS_TEXT,
     NOTHING_FOUND_TEXT,
@@ -237,6 +238,7 @@ def test_of_whom_else_it_is_known_is_said_before_the_nearest() -> None:
         ("hello", "Hello. Tell me what I should remember, or ask me about it."),
         ("ok", "Nothing to note; it stays in the conversation."),
         ("summarise that", NO_COMMANDS_TEXT),
+        ("what can you do?", ABOUT_TEXT),
     ],
 )
 def test_what_states_nothing_gets_a_reply_of_its_own(text: str, reply: str) -> None:

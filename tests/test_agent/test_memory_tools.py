@@ -9,7 +9,18 @@ import re
 
 import pytest
 
-from agent import ArgumentError, ToolContext, ToolFailed, knowledge_tools, memory_tools
+from agent import (
+    Agent,
+    AgentSettings,
+    ApprovalRequest,
+    ArgumentError,
+    ToolContext,
+    ToolFailed,
+    ToolPolicy,
+    knowledge_tools,
+    memory_tools,
+)
+from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS
 from memory import KnowledgeBase, LongTermMemory, Memory, Trust
 
@@ -159,3 +170,37 @@ async def test_documents_are_added_and_removed_only_where_that_is_included(memor
 async def test_search_documents_reports_an_empty_result(memory) -> None:
     search, _ = knowledge_tools(KnowledgeBase(memory))
     assert await search.call({"question": "What?"}, ToolContext()) == "No document has anything about this."
+
+
+async def test_a_number_stands_for_one_memory_through_the_session_and_in_the_arguments_of_tools(memory) -> None:
+    spare = (await memory.remember("The spare key is under the pot.")).id
+    shed = (await memory.remember("The shed key is on the hook.")).id
+    asked: list[list[str]] = []
+
+    async def approve(request: ApprovalRequest) -> bool:
+        asked.append(request.call.arguments["ids"])
+        return True
+
+    replies = (
+        Reply("Under the pot [1]."),
+        Reply(calls=(call("search_memory", question="shed key on the hook"),)),
+        Reply(calls=(call("forget_memory", ids=["[1]", 2]),)),
+        Reply("Done."),
+    )
+    with ScriptedProvider(*replies) as provider:
+        agent = Agent(
+            provider,
+            memory=memory,
+            tools=memory_tools(memory, include=ALL_MEMORY_TOOLS, users_words=True, ask=True),
+            settings=AgentSettings(recall=1),
+            policy=ToolPolicy(approver=approve),
+        )
+        first = await agent.run("Where is the spare key?", session="s")
+        second = await agent.run("Forget the spare key under the pot, and the shed key.", session="s")
+    assert [(item.number, item.id) for item in first.memories] == [(1, spare)]
+    assert [citation.id for citation in first.citations] == [spare]
+    numbers = {item.id: item.number for item in second.memories}
+    assert numbers[spare] == 1
+    assert numbers[shed] == 2
+    assert asked == [[spare, shed]]
+    assert await memory.get([spare, shed]) == [None, None]

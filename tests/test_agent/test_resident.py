@@ -178,7 +178,7 @@ def test_a_request_that_is_none_or_too_long_ends_nothing(resident: Resident) -> 
             connection.sendall(message)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(1) == b""
-    assert resident.run()[0] == {"outcome": "not here"}
+    assert resident.run("nonsense")[0] == {"outcome": "not here"}
     assert resident.ask(kind="status")[0]["pid"] == os.getpid()
 
 

@@ -224,7 +224,10 @@ def test_a_memory_file_keeps_its_language_and_refuses_another_setting(tmp_path: 
         assert again.memory.store.analyzer.language == "german"
         run_sync(again.close())
     with pytest.raises(ConfigurationError, match=r"language es: .*m\.db was begun in german.*leave the language out"):
-        open_configured_memory(AssistantSettings(memory=path, language="es"))
+        open_configured_memory(AssistantSettings(memory=path, language="es", language_of_file=True))
+    other = open_configured_memory(AssistantSettings(memory=path, language="es"))  # that of new files
+    assert other.memory.store.analyzer.language == "german"
+    run_sync(other.close())
 
 
 def test_an_unknown_language_makes_no_file(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ KINDS = {
         "Recuérdame comprar pan",
     ),
     UtteranceKind.QUESTION: (
+        "Tabs or spaces, which do I use?",
         "In which town is Ana these days?",
         "when is my shift?",
         "what's my locker code again?",

@@ -98,6 +98,16 @@ def test_front_matter_becomes_fields_and_stays_out_of_the_body():
     assert loaded.text[loaded.body :] == "# Head\n\nText.\n"
 
 
+def test_tags_and_links_of_notes_are_kept():
+    data = (
+        "---\ntags: ['#garden', beds]\n---\n# Head\n\n#todo/now See [[Plan|the plan]], ![[Map#North]] (#x), #1, #fff.\n"
+        "```\n#define X [[1]]\n```\n`#code` #garden #三月\n"
+    )
+    loaded = MarkdownLoader().load(data.encode(), "a.md")
+    assert loaded.tags == ("garden", "beds", "todo/now", "三月")
+    assert loaded.metadata == {"links": ["Plan", "Map"]}
+
+
 def test_toml_front_matter_is_read():
     loaded = MarkdownLoader().load(b'+++\ntitle = "T"\ndate = 2024-05-01\nweight = 3\n+++\nText', "a.md")
     assert (loaded.title, loaded.metadata) == ("T", {"date": "2024-05-01", "weight": 3})

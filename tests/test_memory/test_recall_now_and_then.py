@@ -105,6 +105,27 @@ def test_a_plain_change_leads_and_the_older_statement_names_it(older: str, newer
     run(memory.close())
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "question", "first"),
+    [
+        ("My mother moved into room 12.", "Mum's been moved to room 27.", "Which room was Mum in at first?", "room 12"),
+        ("I drink five cups of coffee a day.", "Down to two cups of coffee a day.", "How many coffees a day?", "two"),
+        ("We owe the roofer 2,300 euros.", "Roofer's paid off, hurray.", "Do we still owe the roofer money?", ""),
+    ],
+)
+def test_an_answer_names_what_was_so_before_and_since(older: str, newer: str, question: str, first: str) -> None:
+    pytest.importorskip("wordllama", reason="the extra `local` is not installed")
+    memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
+    texts = [older, "The boiler was serviced by Mr Fonseca.", "My sister Ana is allergic to walnuts.", newer]
+    days = [datetime(2025, month, 1, tzinfo=UTC) for month in (1, 2, 3, 4)]
+    run(memory.remember_many([Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True)]))
+    hits = run(memory.recall(question, 2)).hits
+    assert {hit.memory.text for hit in hits} == {older, newer}
+    assert first in hits[0].memory.text
+    assert next(hit for hit in hits if hit.memory.text == newer).likely_change
+    run(memory.close())
+
+
 def test_what_one_says_to_an_assistant_lends_no_words_to_what_one_says_next() -> None:
     def parts(**fields: str) -> dict[str, float]:
         memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW)

@@ -96,6 +96,13 @@ OWN = [
         ([*OWN, "Ana has moved to Ghent, by the canal."], "Where did Ana live before?", "Rome"),
         ([*OWN, "Ana arbeitet jetzt bei der Post."], "Where does my sister work?", "Post"),
         ([*OWN, "My brother moved to Oslo."], "Which city does Ana live in?", "Rome"),
+        (
+            [*OWN, "Ana is 34.", "Ana got 8 of 10 points.", "Ana is thirty-five today."],
+            "How old is Ana?",
+            "thirty-five",
+        ),
+        ([*OWN, "I turn 41 in May.", "The bridge is 90 years old."], "How old am I?", "41"),
+        (["My wife is Roos, she's a midwife.", "Ana has a new job too."], "What's my wife's job?", "midwife"),
         (["Trabajo como enfermera.", "El perro se llama Bello.", "Me llamo Clara."], "¿Cómo me llamo?", "Clara"),
     ],
 )
@@ -108,6 +115,32 @@ def test_a_question_about_its_asker_finds_what_they_told_of_themselves_last(
     found = run(memory.recall(question, 3))
     assert answer in found[0].memory.text
     assert found.abstain is None
+    run(memory.close())
+
+
+def test_a_number_that_nobody_told_is_doubted(memory: LongTermMemory) -> None:
+    assert run(memory.recall("What is Ana's telephone number?", 3)).abstain is not None
+    run(memory.remember("Ana is on 0223 555 018 by telephone."))
+    assert run(memory.recall("What is Ana's telephone number?", 3)).abstain is None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Where does Clara live?", OWN[6]),
+        ("What is Clara Weiss's job?", OWN[3]),
+        ("What did Ana lend to Clara?", "Ana lent me her drill."),
+        ("Which prize did Clara win?", "Clara won the town's prize for bridges."),
+    ],
+)
+def test_a_question_with_the_name_of_the_user_finds_what_they_say_of_themselves(question: str, answer: str) -> None:
+    memory = LongTermMemory(open_store("numpy:"), user_name="Clara Weiss")
+    day = datetime(2026, 1, 5, tzinfo=UTC)
+    lines = [*OWN, "Ana lent me her drill.", "Clara won the town's prize for bridges."]
+    run(memory.remember_many([Memory(text, occurred_at=day + timedelta(days=n)) for n, text in enumerate(lines)]))
+    found = run(memory.recall(question, 3))
+    assert found[0].memory.text == answer
+    assert any(note.startswith("asked of you: ") for note in found.notes)
     run(memory.close())
 
 

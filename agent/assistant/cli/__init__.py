@@ -14,6 +14,10 @@ def main() -> None:
     import sys
 
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    if not sys.argv[1:] and "_TELLBACK_COMPLETE" not in os.environ:
+        from agent.assistant.cli.greeting import run_greeting
+
+        sys.exit(run_greeting())
     from agent.assistant.cli.plain_recall import run_plain_recall
 
     code = run_plain_recall(sys.argv[1:])

@@ -24,12 +24,13 @@ from agent.assistant.cli.errors import (
     with_error_report,
 )
 from agent.assistant.cli.output import escape_unencodable, print_note
+from agent.assistant.local_time import load_zone_by
 
 app = typer.Typer(
     name="tellback",
     cls=RootGroup,
     help="A memory for AI agents that you own: one file on your disk, found again with its source.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -85,6 +86,16 @@ def read_global_options(
     """A memory for AI agents that you own: one file on your disk, found again with its source."""
     flags = {"memory": memory, "namespace": namespace, "offline": offline, "language": language, "model": model}
     context.obj = GlobalOptions(flags=flags, debug=debug, json=json)
+    load_zone_by(context.obj.configuration)
+    if context.invoked_subcommand is None:
+        _greet(context)
+
+
+@with_error_report
+def _greet(context: typer.Context) -> None:
+    from agent.assistant.cli.greeting import greet
+
+    greet(global_options(context))
 
 
 def _list_by_default(group: typer.Typer, listing: str, purpose: str) -> None:

@@ -20,6 +20,7 @@ from agent.assistant.cli.output import (
     progress_bar,
 )
 from agent.assistant.cli.resident import end_residents
+from agent.assistant.local_time import local_now
 from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
@@ -100,9 +101,7 @@ def _target(path: Path, memory: Path) -> Path:
     """Return the file of a backup at *path*, which may be a folder."""
     if not path.is_dir():
         return path
-    from datetime import datetime
-
-    return path / f"{memory.stem}-{datetime.now().astimezone():%Y-%m-%d}{memory.suffix}"
+    return path / f"{memory.stem}-{local_now():%Y-%m-%d}{memory.suffix}"
 
 
 def _in_megabytes(shown: Callable[[int, int, str], None]) -> Callable[[int, int], None]:

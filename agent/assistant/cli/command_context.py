@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.assistant.cli.output import print_note
 from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
+from agent.assistant.local_time import use_zone
 from agent.assistant.resident.host import current_environment, current_folder, current_host
 
 if TYPE_CHECKING:
@@ -34,11 +35,17 @@ class GlobalOptions:
     debug: bool = False
     json: bool = False
 
-    def configuration(self) -> Configuration:
-        """Return the configuration of these flags, the environment and the file."""
+    def configuration(self, *, may_be_missing: bool = False) -> Configuration:
+        """Return the configuration of these flags, the environment and the file.
+
+        A file that the environment names must be there, unless it *may_be_missing*: to be written.
+        """
         from agent.assistant.config import load_configuration
 
-        return load_configuration(flags=self.flags, environ=current_environment())
+        environ = current_environment()
+        configuration = load_configuration(flags=self.flags, environ=environ, may_be_missing=may_be_missing)
+        use_zone(configuration.settings.zone)
+        return configuration
 
 
 def global_options(context: typer.Context | GlobalOptions) -> GlobalOptions:

@@ -32,9 +32,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "documents": "app:documents_app",
         "show": "citations:show",
         "export": "export_import:export",
-        "import": "export_import:import_export",
+        "import": "imports:import_files",
         "backup": "backup:backup",
         "restore": "backup:restore",
+        "init": "init:init",
         "install": "install:install",
         "mcp": "mcp:mcp",
         "pause": "hook:pause",
@@ -85,7 +86,7 @@ COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
     "Documents": ("ingest", "watch", "documents", "show"),
-    "Connect": ("install", "mcp", "config"),
+    "Connect": ("init", "install", "mcp", "config"),
     "Care": ("backup", "restore", "doctor", "reembed", "export", "import"),
 }
 """All visible commands, as ``tellback help --all`` shows them."""
@@ -98,6 +99,7 @@ _EXAMPLES: Final = """\
 """
 _OTHER_NAMES: Final = {
     "add": "remember",
+    "configure": "init",
     "delete": "forget",
     "edit": "correct",
     "find": "recall",
@@ -108,6 +110,7 @@ _OTHER_NAMES: Final = {
     "rm": "forget",
     "save": "remember",
     "settings": "config",
+    "setup": "init",
     "update": "correct",
 }
 """Names that people try, and ours for the same."""

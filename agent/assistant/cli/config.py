@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from agent.assistant.config import Configuration
 
 NameArgument: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Which setting.")]
+_KEPT = ("file", "keys", "keyring", "default")
+"""Origins of settings that a command writes, and that of none."""
 _NO_FILE = " (not there; nothing needs it)"
 
 
@@ -36,8 +38,9 @@ def list_settings(context: typer.Context, json: JsonOption = False) -> None:
 
     configuration = global_options(context).configuration()
     settings = {name: _shown_setting(configuration, name) for name in SETTINGS}
+    keys = _kept_keys(configuration)
     if json:
-        print_json({"path": str(configuration.path), "settings": settings})
+        print_json({"path": str(configuration.path), "settings": settings, "keys": keys})
         return
     rows = [
         (name, setting["from"], setting["variable"], _setting_text(setting["value"]))
@@ -46,6 +49,8 @@ def list_settings(context: typer.Context, json: JsonOption = False) -> None:
     print_table(("setting", "from", "variable", "value"), rows)
     print_text()
     print_text(f"file: {configuration.path}{'' if configuration.path.exists() else _NO_FILE}")
+    for key in keys:
+        print_text(f"key: for {key['endpoint']}, in {key['kept_in']}")
 
 
 @with_error_report
@@ -75,7 +80,7 @@ def set_setting(
     The rest of the file stays as it is. A key is asked for, or read from standard input ('-').
     """
     from agent.assistant.config import KEY_SETTINGS
-    from agent.assistant.config_file import known_setting, write_setting
+    from agent.assistant.config_file import known_setting, write_settings
 
     name = known_setting(name)
     if value is not None and value != "-" and name in KEY_SETTINGS:
@@ -91,20 +96,35 @@ def set_setting(
         value = hidden_answer(f"{name}: ")
     if name == "memory":
         value = str(Path(current_folder(), Path(value).expanduser()))
-    path = global_options(context).configuration().path
-    write_setting(path, name, value)
-    _report_change(context, name, path, json=json)
+    configuration = global_options(context).configuration(may_be_missing=True)
+    if name not in KEY_SETTINGS:
+        write_settings(configuration.path, {name: value})
+        _report_change(context, name, str(configuration.path), json=json)
+        return
+    from agent.assistant.key_store import keep_key, kept_in, keys_path
+
+    endpoint, file = configuration.settings.endpoint_of(name), keys_path(configuration.path)
+    key = keep_key(file, endpoint, value)
+    write_settings(configuration.path, {name: None})
+    _report_change(context, name, f"for {_shown_address(endpoint)}, in {kept_in(file, key)}", json=json)
 
 
 @with_error_report
 def unset_setting(context: typer.Context, name: NameArgument, json: JsonOption = False) -> None:
     """Take a setting out of the configuration file."""
-    from agent.assistant.config_file import known_setting, remove_setting
+    from agent.assistant.config import KEY_SETTINGS
+    from agent.assistant.config_file import known_setting, write_settings
 
-    name, path = known_setting(name), global_options(context).configuration().path
-    if not remove_setting(path, name):
-        print_note(f"{name} is not set in {path}")
-    _report_change(context, name, path, json=json)
+    name, configuration = known_setting(name), global_options(context).configuration()
+    changed = write_settings(configuration.path, {name: None})
+    if name in KEY_SETTINGS:
+        from agent.assistant.key_store import keys_path, remove_key
+
+        endpoint = configuration.settings.endpoint_of(name)
+        changed |= remove_key(keys_path(configuration.path), endpoint)
+    if not changed:
+        print_note(f"{name} is not set in {configuration.path}")
+    _report_change(context, name, str(configuration.path), json=json)
 
 
 @with_error_report
@@ -127,7 +147,9 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
     named = (settings.api_key, settings.base_url, settings.anthropic_api_key, settings.ollama_host)
     if settings.model is None and not any(named):
         variables = "OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY or OLLAMA_HOST"
-        raise ConfigurationError(f"no endpoint of models is set; {variables} names one")
+        raise ConfigurationError(
+            f"no endpoint of models is set; {variables} names one, and `tellback init` looks for servers here"
+        )
 
     async def models() -> list[dict[str, Any]]:
         client = make_http_client(settings)
@@ -154,15 +176,26 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
         print_text(f"{_shown_address(settings.endpoint)} has no models")
 
 
-def _report_change(context: typer.Context, name: str, path: Path, *, json: bool) -> None:
-    """Say what holds now: an option or a variable beats the file."""
+def _kept_keys(configuration: Configuration) -> list[dict[str, str]]:
+    """Return the endpoints that a key is kept for, and where."""
+    from agent.assistant.key_store import kept_in, keys_path, read_keys
+
+    path = keys_path(configuration.path)
+    return [
+        {"endpoint": _shown_address(endpoint), "kept_in": kept_in(path, key)}
+        for endpoint, key in read_keys(path).items()
+    ]
+
+
+def _report_change(context: typer.Context, name: str, place: str, *, json: bool) -> None:
+    """Say what holds now, and in which *place*: an option or a variable beats the file."""
     configuration = global_options(context).configuration()
     setting = _shown_setting(configuration, name)
     if json:
-        print_json({"setting": name, **setting, "path": str(path)})
+        print_json({"setting": name, **setting, "path": str(configuration.path)})
         return
-    print_text(f"{name}: {_setting_text(setting['value']) or 'not set'} ({path})")
-    if setting["from"] not in ("file", "default"):
+    print_text(f"{name}: {_setting_text(setting['value']) or 'not set'} ({place})")
+    if setting["from"] not in _KEPT:
         print_note(f"     -> {setting['from']} is set, too, and beats the file")
 
 
@@ -170,9 +203,10 @@ def _shown_setting(configuration: Configuration, name: str) -> dict[str, Any]:
     from agent.assistant.config import ENVIRONMENT_VARIABLES
 
     origin = configuration.origins.get(name, "default")
+    files = {str(configuration.path): "file", str(configuration.path.with_suffix(".keys.toml")): "keys"}
     return {
         "value": _redacted_setting(name, getattr(configuration.settings, name)),
-        "from": "file" if origin == str(configuration.path) else origin,
+        "from": files.get(origin, origin),
         "variable": ENVIRONMENT_VARIABLES.get(name, ""),
     }
 

@@ -35,6 +35,7 @@ from agent.assistant.cli.output import (
     print_text,
 )
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from agent.assistant.local_time import local_now
 from agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 
 if TYPE_CHECKING:
@@ -162,13 +163,14 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
         ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
         ("provider", settings.kind if has_model else "quotes"),
         ("base_url", redacted_url(settings.endpoint) if has_model else "not used"),
-        ("api_key", "set" if settings.key else "not set"),
+        ("api_key", "set" if settings.key_setting and getattr(settings, settings.key_setting) else "not set"),
         ("embedder", settings.embedder),
         ("namespace", settings.namespace or "(the usual one)"),
         ("offline", "yes: only this machine may be asked" if settings.offline else "no"),
     )
     for name, value in values:
         yield DoctorCheck(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
+    yield from _check_kept_keys(configuration)
     if settings.mcp.servers:
         yield _check_mcp_servers(settings)
     secrets = any(server.get("headers") or server.get("env") for server in settings.mcp.servers.values())
@@ -176,6 +178,23 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     if has_key and os.name == "posix" and path.stat().st_mode & 0o077:
         seen = "it holds a key, and others may read it"
         yield DoctorCheck("configuration", False, seen, f"chmod 600 {path}", EXIT_USAGE)
+
+
+def _check_kept_keys(configuration: Configuration) -> Iterator[DoctorCheck]:
+    """Say where keys are kept; the keyring must give them, and their file must be private."""
+    from agent.assistant.config import ConfigurationError
+    from agent.assistant.key_store import kept_in, keys_path, read_keys
+
+    path = keys_path(configuration.path)
+    for endpoint, key in read_keys(path).items():
+        try:
+            key.reveal()
+        except ConfigurationError as error:
+            yield DoctorCheck("key", False, str(error), code=EXIT_USAGE)
+        else:
+            yield DoctorCheck("key", True, f"for {endpoint}, in {kept_in(path, key)}")
+    if path.exists() and os.name == "posix" and path.stat().st_mode & 0o077:
+        yield DoctorCheck("keys", False, f"others may read {path}", f"chmod 600 {path}", EXIT_USAGE)
 
 
 def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
@@ -286,8 +305,6 @@ def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     """Remove damaged automatic backups, finish what an erasure left undone in backups, and make one of today."""
     if not settings.memory.exists():
         return
-    from datetime import datetime
-
     from agent.assistant.wiring import open_configured_memory
     from memory.internals import make_daily_backup, remove_backup
     from vectorstore.sqlite import SqliteDatabase
@@ -308,7 +325,7 @@ def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
         run(opened.close())
     if settings.automatic_backups:
         limit = settings.backup_space * 1_000_000
-        now = datetime.now().astimezone()
+        now = local_now()
         if (path := make_daily_backup(settings.memory.absolute(), now=now, max_bytes=limit)) is not None:
             yield DoctorCheck("backup", True, f"made: {path}")
 

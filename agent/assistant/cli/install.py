@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from agent.assistant.cli.command_context import global_options
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from agent.assistant.local_time import local_now
 from vectorstore import MissingExtra
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def install(
         skills={} if no_hooks and not remove else chosen.skills,
         launch=launch,
     )
-    written = [] if dry_run else write_changes(changes, now=datetime.now().astimezone())
+    written = [] if dry_run else write_changes(changes, now=local_now())
     changed = [change for change in changes if change.changes] if dry_run else written
     if json:
         lines = [

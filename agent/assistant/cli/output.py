@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent.assistant.cli.json_output import json_object
-from agent.assistant.resident.host import current_host
+from agent.assistant.local_time import to_local
+from agent.assistant.resident.host import current_environment, current_host
 
 if TYPE_CHECKING:
     from memory import LongTermMemory, Memory
@@ -162,12 +165,13 @@ def format_count(count: int, what: str, several: str = "") -> str:
 
 def _local_time(moment: datetime) -> datetime:
     try:
-        return moment.astimezone()
+        return to_local(moment)
     except (OverflowError, OSError, ValueError):  # at the ends of the calendar
         return moment
 
 
 _COLUMN_GAP = "  "
+_LABEL_WIDTH = 10
 _MAX_COLUMN_WIDTH = 28
 _MIN_LAST_COLUMN_WIDTH = 12
 _MIN_COLUMN_WIDTH = 8
@@ -177,6 +181,20 @@ def screen_width() -> int:
     """Return the columns of the terminal; 80 where there is none."""
     host = current_host()
     return shutil.get_terminal_size().columns if host is None else host.columns
+
+
+def shown_path(path: Path) -> str:
+    """Return *path* as people write it, with a tilde for the home."""
+    home = current_environment().get("HOME") or str(Path.home())
+    text = str(path)
+    return f"~{text[len(home) :]}" if text.startswith(home.rstrip(os.sep) + os.sep) else text
+
+
+def print_labelled(label: str, text: str) -> None:
+    """Print *text* behind its *label*, broken between words to the width of the screen, all lines below each other."""
+    lines = wrap_text(one_line(text), max(screen_width() - _LABEL_WIDTH, _MIN_LAST_COLUMN_WIDTH))
+    for number, line in enumerate(lines):
+        _write(f"{'' if number else label:<{_LABEL_WIDTH}}{line}")
 
 
 def wrap_text(text: str, width: int) -> list[str]:

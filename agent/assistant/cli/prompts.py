@@ -64,6 +64,24 @@ def hidden_answer(question: str) -> str:
     return answer
 
 
+def hidden_line(question: str) -> str:
+    """Ask on the terminal for a text that is not shown while it is typed, which may be none."""
+    from getpass import getpass
+
+    return getpass(f"{question}: ").strip()
+
+
+def ask_line(question: str, suggested: str | None) -> str:
+    """Ask on the terminal for a line of text; Enter takes what is *suggested*. ``Abort`` at the end of input."""
+    hint = f" [{suggested}]" if suggested else ""
+    typer.echo(f"{question}{hint}: ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        print_note()
+        raise typer.Abort
+    return answer.strip() or suggested or ""
+
+
 def confirm(question: str) -> bool:
     """Ask on the terminal whether to go on; return True only for "y" or "yes"."""
     return ask_on_terminal(f"{question} [y/N]") in _YES_ANSWERS

@@ -69,7 +69,7 @@ def list_sessions(
             info.session if full else short_id(info.session),
             format_minute(info.last_at),
             str(info.messages),
-            info.begins,
+            session_words(info),
         )
         for number, info in enumerate(listed, start=1)
     ]
@@ -78,12 +78,17 @@ def list_sessions(
         print_note(f"the first {format_count(limit, 'session')}; more with --limit")
 
 
+def session_words(info: SessionInfo) -> str:
+    """Return the title of a session, or where it has none the words that it begins with."""
+    return info.title or info.begins
+
+
 async def _find_sessions(opened: OpenedMemory, words: str, limit: int) -> list[SessionInfo]:
     """Return the sessions whose names or first words hold *words*, then those of the memories that are about them."""
     sessions = await opened.memory.conversations.sessions(namespace=opened.namespace)
     by_id = {info.session: info for info in sessions}
     wanted = words.casefold()
-    named = [info.session for info in sessions if wanted in f"{info.session}\n{info.begins}".casefold()]
+    named = [info.session for info in sessions if wanted in f"{info.session}\n{info.title}\n{info.begins}".casefold()]
     found = await opened.memory.recall(words, _SEARCHED_HITS, namespace=opened.namespace, all_utterances=True)
     least = found.hits[0].score * _LEAST_SHARE if found.hits and found.abstain is None else inf
     about = [hit.memory.session for hit in found if hit.memory.session is not None and hit.score >= least]
@@ -100,7 +105,9 @@ def known_session(opened: OpenedMemory, word: str) -> str:
         return id
     meant = get_close_matches(word, [info.session for info in sessions], n=3)
     meant += [
-        info.session for info in sessions if word.casefold() in info.begins.casefold() and info.session not in meant
+        info.session
+        for info in sessions
+        if word.casefold() in session_words(info).casefold() and info.session not in meant
     ]
     shown = [short_id(id) for id in meant[:_SUGGESTED]]
     hint = f"did you mean {' or '.join(shown)}?" if shown else "`tellback sessions` lists those there are,"

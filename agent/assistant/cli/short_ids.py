@@ -26,10 +26,13 @@ _MADE_BY_US: Final = re.compile(
     r"[0-9a-hjkmnp-tv-z]{16}|k[0-9a-hjkmnp-tv-z]{20}|c[a-z2-7]{16}"  # a memory, one with a key, a passage
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # a session
 )
+_OF_ANOTHER_PROGRAM: Final = re.compile(r"[a-z-]+:[\w-]{16,}")
 
 
 def short_id(id: str) -> str:
-    """Return the end of an id that we made; a name that somebody gave stays whole."""
+    """Return the end of an id that we made, or of another program's session; a name that somebody gave stays whole."""
+    if _OF_ANOTHER_PROGRAM.fullmatch(id):
+        return f"{id.partition(':')[0]}:{id[-SHORT_LENGTH:]}"
     base, separator, revision = id.partition("@")
     return base[-SHORT_LENGTH:] + separator + revision if _MADE_BY_US.fullmatch(base) else id
 
@@ -66,11 +69,14 @@ def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
 
 
 def resolve_session(opened: OpenedMemory, word: str) -> str:
-    """Return the id of the session that *word* names: whole, its beginning or end, or its number in the last list."""
-
-    sessions = [info.session for info in run(opened.memory.conversations.sessions(namespace=opened.namespace))]
+    """Return the id of the session that *word* names: whole, by beginning or end, title, or number in the last list."""
+    listed = run(opened.memory.conversations.sessions(namespace=opened.namespace))
+    sessions = [info.session for info in listed]
     if word in sessions:
         return word
+    titled = [info.session for info in listed if info.title.casefold() == word.casefold()]
+    if word.strip() and len(titled) == 1:
+        return titled[0]
     if listing_number(word) is not None:
         return listed_id("sessions", opened, word, changes=False)[0]
     return _only_match(word, lambda part: _beginning_or_ending(sessions, part))
@@ -89,7 +95,8 @@ def resolve_operation(opened: OpenedMemory, word: str) -> str:
 
 
 def _beginning_or_ending(ids: Iterable[str], part: str) -> Iterable[str]:
-    return (id for id in ids if id.startswith(part) or id.endswith(part))
+    program, colon, end = part.rpartition(":")
+    return (id for id in ids if id.startswith(part) or (id.startswith(program + colon) and id.endswith(end)))
 
 
 def _only_match(word: str, matches: Callable[[str], Iterable[str]]) -> str:

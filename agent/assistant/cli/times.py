@@ -12,6 +12,8 @@ from typing import Final
 
 import typer
 
+from agent.assistant.local_time import as_local, local_now, to_local
+
 TIME_EXAMPLES: Final = "2026-05-03, 2026-05-03T18:30+01:00, yesterday, tomorrow 9:00, friday, 30d or 2 weeks ago"
 
 _DAYS_OF_UNIT: Final = {
@@ -49,7 +51,7 @@ def parse_time(text: str | None, *, name: str, ahead: bool = False, now: datetim
     if text is None:
         return None
     words = " ".join(text.strip().lower().split())
-    present = now or datetime.now().astimezone()
+    present = now or local_now()
     try:
         moment = (
             _iso_time(text)
@@ -61,7 +63,7 @@ def parse_time(text: str | None, *, name: str, ahead: bool = False, now: datetim
     if moment is None:
         raise typer.BadParameter(f"{text!r} is no time; say {TIME_EXAMPLES}", param_hint=name)
     try:
-        return moment.astimezone()
+        return to_local(as_local(moment))
     except (OverflowError, OSError, ValueError):  # at the ends of the calendar
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 

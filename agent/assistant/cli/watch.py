@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack, aclosing
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +23,7 @@ from agent.assistant.cli.documents import (
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import IntoCollectionOption, JsonOption
 from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_text
+from agent.assistant.local_time import local_now
 
 if TYPE_CHECKING:
     from memory import KnowledgeBase
@@ -117,6 +117,6 @@ class _Following:
             if self.json:
                 continue
             if changed and not self.quiet:
-                print_text(one_line(f"{datetime.now().astimezone():%H:%M:%S} {line}"))
+                print_text(one_line(f"{local_now():%H:%M:%S} {line}"))
             elif problem and new_problem:
-                print_note(one_line(f"{datetime.now().astimezone():%H:%M:%S} {line}"))
+                print_note(one_line(f"{local_now():%H:%M:%S} {line}"))

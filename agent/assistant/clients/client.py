@@ -60,7 +60,7 @@ class Transcript:
 
     *skipped* counts, by kind, what is in the role of the user and was not typed. Where the file does not tell its
     folder, *project* is a name of the client's for the project. *end* is the byte of the file up to which it was read,
-    0 where a later reading must begin anew.
+    0 where a later reading must begin anew. *title* is the name that the conversation has there, "" for none.
     """
 
     folder: str
@@ -68,6 +68,25 @@ class Transcript:
     skipped: Mapping[str, int] = field(default_factory=dict)
     project: str = ""
     end: int = 0
+    title: str = ""
+
+
+class ConversationSource(Protocol):
+    """Program whose conversations can be taken in."""
+
+    name: str
+    """Name in commands, such as "claude-code"."""
+    title: str
+    """Name that people know it by."""
+    documented: str
+    """Version and source of the formats that are read of it."""
+
+    def conversations(self, path: Path) -> Iterator[Transcript]:
+        """Yield the conversations of the file *path*.
+
+        Where a part cannot be read, the others are yielded, and then ``LoadError`` or ``OSError`` is raised.
+        """
+        ...
 
 
 class Client(Protocol):

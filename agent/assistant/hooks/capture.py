@@ -15,14 +15,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, TranscriptEntry
+from agent.assistant.clients.client import ClientEvent, ConversationSource, HookClient, HookMoment, TranscriptEntry
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
 from agent.assistant.clients.typed_text import split_pasted, typed_text
 from agent.assistant.hooks.hook_call import HookCall, HookReply
 from agent.assistant.hooks.hook_settings import HookSettings
 from memory import LongTermMemory, Message, Trust
-from memory.internals import ORIGIN, SCOPES, TRUST, StoredMessage, run_in_thread
+from memory.internals import ORIGIN, SCOPES, TITLE, TRUST, StoredMessage, run_in_thread
 
 CHECKPOINT: Final = "checkpoint"
 """Key in the metadata of a system message: a compaction followed, so what a hook had shown is gone from the context."""
@@ -39,7 +39,7 @@ _COMPACTED: Final = "The context of the client was compacted here."
 _BRIEFED: Final = "The session began with a briefing."
 
 
-def session_name(client: HookClient, session: str) -> str:
+def session_name(client: ConversationSource, session: str) -> str:
     """Return the name of a client's *session* in the history of conversations."""
     return f"{client.name}:{session}"
 
@@ -145,12 +145,16 @@ def _answer(event: ClientEvent, at: datetime) -> list[TranscriptEntry]:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Keeps entries of a *client*'s sessions in *memory*, as told in a *project*."""
+    """Keeps entries of a *client*'s sessions in *memory*, as told in a *project*.
+
+    *title* is the name of the conversation; it is kept with the first words of the user in it.
+    """
 
     memory: LongTermMemory
-    client: HookClient
+    client: ConversationSource
     settings: HookSettings
     project: Project | None = None
+    title: str = ""
 
     async def keep(
         self,
@@ -171,7 +175,7 @@ class Capture:
         kept = KeptMessages()
         for number, (session, group) in enumerate(groups, start=1):
             is_last = number == len(groups)
-            messages = [message for entry in group for message in self._messages(entry, shown)]
+            messages = self._titled([message for entry in group for message in self._messages(entry, shown)])
             history = before if is_last and before.stored is not None else _Before(await self._history(session))
             mark = read_to if is_last else None
             kept += await self._keep_session(session, messages, history, mark, dry_run=dry_run)
@@ -240,6 +244,13 @@ class Capture:
         if words.pasted:
             noted = {**metadata, TRUST: Trust.DOCUMENT.value}
             messages.append(Message.user(words.pasted, at=entry.at).model_copy(update={"metadata": noted}))
+        return messages
+
+    def _titled(self, messages: list[Message]) -> list[Message]:
+        first = next((place for place, message in enumerate(messages) if message.role == "user"), None)
+        if self.title and first is not None:
+            metadata = {**messages[first].metadata, TITLE: self.title}
+            messages[first] = messages[first].model_copy(update={"metadata": metadata})
         return messages
 
     def _missing(self, messages: Sequence[Message], stored: Sequence[StoredMessage], since: int) -> list[Message]:

@@ -1,19 +1,17 @@
-"""Import of a client's transcripts: one file at a time, what is there already left out."""
+"""Import of conversations held elsewhere: one at a time, what is there already left out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from agent.assistant.clients.client import HookClient, Transcript
+from agent.assistant.clients.client import ConversationSource
 from agent.assistant.clients.project import Project, project_of
 from agent.assistant.hooks.capture import Capture, KeptMessages
 from agent.assistant.hooks.hook_settings import HookSettings
-from memory import LongTermMemory
-from memory.internals import run_in_thread
+from memory import ArgumentError, LoadError, LongTermMemory
 from vectorstore import MissingExtra
 
 
@@ -38,24 +36,28 @@ class TranscriptReport:
 
 
 async def import_transcripts(
-    client: HookClient,
+    client: ConversationSource,
     paths: Sequence[Path],
     *,
     memory: LongTermMemory,
     settings: HookSettings,
     dry_run: bool = False,
-    on_progress: Callable[[int, int], object] = lambda done, total: None,
+    on_progress: Callable[[int, int, str], object] = lambda done, total, last: None,
 ) -> TranscriptReport:
     """Keep what was typed and answered in the transcripts *paths* of *client*, as its hooks would have kept it.
 
-    Twice the same adds nothing. *on_progress* gets the number of files done, and of all.
+    Twice the same adds nothing. Conversations are read one by one, and kept before the next is read; one that cannot be
+    kept, and a file that cannot be read to its end, are named in the report. *on_progress* gets the bytes read, those
+    of all files, and the title of the last conversation, or the name of the file.
     """
     seen: set[str] = set()
     counts, untyped, unreadable = KeptMessages(), Counter[str](), dict[str, str]()
     conversations = off = 0
-    for number, path in enumerate(paths, start=1):
+    sizes = [_size(path) for path in paths]
+    for number, path in enumerate(paths):
+        done = sum(sizes[:number])
         try:
-            for transcript in await run_in_thread(partial(_conversations, client, path)):
+            for transcript in client.conversations(path):
                 conversations += 1
                 untyped.update(transcript.skipped)
                 project = project_of(transcript.folder) if transcript.folder else None
@@ -66,18 +68,27 @@ async def import_transcripts(
                     continue
                 # A resumed or forked session begins with a copy of the lines before it.
                 entries = [entry for entry in transcript.entries if not entry.id or entry.id not in seen]
-                seen.update(entry.id for entry in entries)
-                counts += await Capture(memory, client, settings, project).keep(entries, dry_run=dry_run)
+                seen.update(entry.id for entry in entries if entry.id)
+                capture = Capture(memory, client, settings, project, transcript.title)
+                try:
+                    counts += await capture.keep(entries, dry_run=dry_run)
+                except ArgumentError as error:  # a name or a text that no memory keeps; the others are none the worse
+                    unreadable[f"{path}: {entries[0].session}"] = str(error)
+                on_progress(done + min(transcript.end, sizes[number]), sum(sizes), transcript.title or path.name)
         except MissingExtra as error:
             unreadable[str(path)] = str(error)
+        except LoadError as error:
+            unreadable[str(path)] = error.reason
         except OSError as error:
             unreadable[str(path)] = error.strerror or str(error)
-        on_progress(number, len(paths))
+        on_progress(done + sizes[number], sum(sizes), path.name)
     return TranscriptReport(
         client.name, dry_run, conversations, counts.kept, counts.known, counts.forgotten, dict(untyped), off, unreadable
     )
 
 
-def _conversations(client: HookClient, path: Path) -> list[Transcript]:
-    """Return the conversations of *path*: what was typed and answered in them is little beside the file."""
-    return list(client.conversations(path))
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # gone meanwhile; reading it says so
+        return 0

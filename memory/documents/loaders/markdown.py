@@ -1,14 +1,16 @@
-"""The loader of Markdown: the text as it is, its front matter as fields, its title. Nothing is rendered.
+"""The loader of Markdown: the text as it is, with its title, tags, links and front matter. Nothing is rendered.
 
 Front matter is ``---`` with simple YAML, or ``+++`` with TOML. Of YAML it understands ``key: value``, lists in brackets
-or as ``- item`` lines, quotes and comments; all values stay text. What is not understood is counted in a note.
+or as ``- item`` lines, quotes and comments; all values stay text. What is not understood is counted in a note. Tags in
+the text (``#garden/beds``) count beside those of the front matter, and ``[[links]]`` between notes are a field, as note
+programs write them.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
@@ -19,6 +21,11 @@ from memory.documents.loaders.text import decode_text
 
 _FRONT_MATTER = re.compile(r"\A(?P<fence>---|\+\+\+)[ \t]*\n(?P<inside>.*?)(?<=\n)(?P=fence)[ \t]*(?:\n|\Z)", re.DOTALL)
 _LIST_ITEM = re.compile(r"[ \t]*-[ \t]+(?P<value>.+)\Z")
+_CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_INLINE_TAG = re.compile(r"(?<!\S)#(?!(?:[0-9a-fA-F]{3}){1,2}\b)(?=[\w/-]*[^\W\d_])([\w/-]+)")
+_NOTE_LINK = re.compile(r"\[\[([^\[\]|#^\n]+)[^\[\]\n]*\]\]")
+_MOST_NAMES = 200
+"""Tags, and links, that a document has; of more, the first."""
 _UNSUPPORTED_VALUES = ("|", ">", "{", "&", "*", "!")
 
 
@@ -107,7 +114,7 @@ def _parse_scalar(text: str) -> str:
 class MarkdownLoader:
     """Loads ``.md`` and ``.markdown``."""
 
-    name = "markdown/2"
+    name = "markdown/3"
     media_type = "text/markdown"
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
@@ -115,13 +122,16 @@ class MarkdownLoader:
         text, notes = decode_text(data, source)
         head = parse_front_matter(text)
         title_field = head.fields.get("title")
+        prose = _CODE.sub("", text[head.end :])
+        links = _distinct(_NOTE_LINK.findall(prose))
+        metadata = {key: value for key, value in head.fields.items() if key not in ("title", "tags")}
         return LoadedDocument(
             text=text,
             title=title_field if isinstance(title_field, str) else first_heading(text[head.end :]),
             body=head.end,
             lines=OWN_LINES,
-            tags=_read_tags(head.fields),
-            metadata={key: value for key, value in head.fields.items() if key not in ("title", "tags")},
+            tags=_distinct([*_read_tags(head.fields), *_INLINE_TAG.findall(prose)]),
+            metadata={"links": list(links), **metadata} if links else metadata,
             notes=notes + head.notes,
         )
 
@@ -131,9 +141,13 @@ def first_heading(text: str) -> str:
     return next((words for *_, title in raw_headings(text) if (words := title.strip())), "")
 
 
-def _read_tags(fields: Mapping[str, Any]) -> tuple[str, ...]:
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    cleaned = (name.strip().lstrip("#").rstrip("/") for name in names)
+    return tuple(dict.fromkeys(filter(None, cleaned)))[:_MOST_NAMES]
+
+
+def _read_tags(fields: Mapping[str, Any]) -> list[str]:
     tags = fields.get("tags", ())
     if isinstance(tags, str):
         tags = tags.split(",")
-    named = (tag.strip() for tag in tags if isinstance(tag, str)) if isinstance(tags, list | tuple) else ()
-    return tuple(dict.fromkeys(tag for tag in named if tag))
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list | tuple) else []

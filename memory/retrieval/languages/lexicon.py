@@ -52,9 +52,11 @@ class Lexicon:
       before. ``frame_words`` say nothing of a question's topic when it asks for a time alone ("what did I say
       yesterday").
     - ``exclusion`` finds what a question sets aside ("besides tea"), ``order`` a word that asks for one of several in
-      time ("the latest") and names no topic.
+      time ("the latest"), or for a degree ("how old"), and names no topic; ``light_verb`` one that says little of it
+      ("take", "go").
     - ``possessive`` may follow a name. ``ordinal`` follows the number of a day, ``of`` joins it to its month and that
       to its year.
+    - ``own_words``: how the user is meant by themselves, as subject, possessive and behind ``prepositions``: "I|my|me".
     - ``date_patterns`` find further ways to write a date, with groups "year", "month" or "name", and "day".
       ``relative_dates`` finds days relative to another, with the groups that ``dates`` reads; ``weekdays``, ``days``,
       ``counts`` and ``units`` say what their words mean.
@@ -77,6 +79,7 @@ class Lexicon:
     back_reference: re.Pattern[str] = _NO_MATCH
     exclusion: re.Pattern[str] = _NO_MATCH
     order: re.Pattern[str] = _NO_MATCH
+    light_verb: re.Pattern[str] = _NO_MATCH
     relative_dates: re.Pattern[str] = _NO_MATCH
     date_patterns: tuple[re.Pattern[str], ...] = ()
     frame_words: frozenset[str] = frozenset()
@@ -88,6 +91,8 @@ class Lexicon:
     possessive: str = r"(?:['\u2019]s?)?"
     ordinal: str = r"(?:st|nd|rd|th)?\b"
     of: str = "(?: of)?"
+    own_words: str = ""
+    prepositions: str = "(?!)"
 
 
 NEUTRAL = Lexicon()

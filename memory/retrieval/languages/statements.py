@@ -63,6 +63,10 @@ class StatementFeature(IntFlag):
     """Tells where the person lives that it is about."""
     THEIR_WORK = 4096
     """Tells what the person does for a living, or for whom, that it is about."""
+    THEIR_AGE = 8192
+    """Tells how old the person is that it is about."""
+    OWN_AGE = 16384
+    """Tells how old its speaker is."""
 
 
 NOT_FACTUAL = StatementFeature.PLAN | StatementFeature.HYPOTHESIS | StatementFeature.QUOTATION | StatementFeature.HABIT
@@ -73,14 +77,21 @@ ATTRIBUTES = (
     | StatementFeature.OWN_WORK
     | StatementFeature.THEIR_HOME
     | StatementFeature.THEIR_WORK
+    | StatementFeature.THEIR_AGE
+    | StatementFeature.OWN_AGE
 )
 """Attributes of a person that a statement may tell."""
 _OWN_ATTRIBUTES = {
     StatementFeature.OWN_NAME: "name",
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
+    StatementFeature.OWN_AGE: "age",
 }
-_THEIR_ATTRIBUTES = {StatementFeature.THEIR_HOME: "their_home", StatementFeature.THEIR_WORK: "their_work"}
+_THEIR_ATTRIBUTES = {
+    StatementFeature.THEIR_HOME: "their_home",
+    StatementFeature.THEIR_WORK: "their_work",
+    StatementFeature.THEIR_AGE: "their_age",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +181,8 @@ def analyze_statement(text: str) -> StatementAnalysis:
 
 
 def asked_attributes(text: str) -> StatementFeature:
-    """Return which attributes the question *text* asks for: name, home, work of its asker; home, work of others."""
+    """Return which attributes the question *text* asks for: name, home, work, age of its asker; home, work, age of
+    others."""
     features = StatementFeature(0)
     for feature, name in (*_OWN_ATTRIBUTES.items(), *_THEIR_ATTRIBUTES.items()):
         if statement_pattern(f"asks_{name}").search(text):
@@ -211,12 +223,18 @@ def _find_people(statement: _Statement) -> list[_Person]:
         if start in starts:
             if not (text[start - 1 : start] in _JOINTS and text[: start - 1][-1:].isalnum()):  # "ex-wife" is none
                 end = match.end()
-                owns = text[end : end + 1] in ("'", "\u2019")
+                owns = text[end : end + 1] in ("'", "\u2019") and not _is_verb_behind(text, end)
                 people.append(_Person(kin_meanings()[match[0]], start, end, is_kin=True, owns=owns))
         elif start >= end and _is_name(statement, match):
             name = _GENITIVE.sub("", match[0])
-            people.append(_Person(name.lower(), start, match.end(), is_kin=False, owns=name != match[0]))
+            owns = name != match[0] and not _is_verb_behind(text, match.end())
+            people.append(_Person(name.lower(), start, match.end(), is_kin=False, owns=owns))
     return people
+
+
+def _is_verb_behind(text: str, end: int) -> bool:
+    """Return whether the "'s" at *end* of *text* stands for "is" or "has" ("Mum's been moved")."""
+    return statement_pattern("behind_verb").match(text[end:].lstrip("'\u2019s ")) is not None
 
 
 def _is_name(statement: _Statement, match: re.Match[str]) -> bool:

@@ -309,6 +309,7 @@ class _Sentence:
                 for i, word in enumerate(rest)
                 if (i or (word in lists["causes"] and "," in text))
                 and word in lists["openers"]
+                and not self._is_inverted(rest[i:])
                 and not tellers.isdisjoint(rest[i + 1 : i + 4])
             ),
             None,
@@ -316,8 +317,11 @@ class _Sentence:
         if opener is not None:
             points += 2 + (rest[opener] in lists["causes"])
         personal = bool(names) or first_person
-        for clause in re.findall(r", (?:and )?([\w']+)", text):
-            if clause in lists["persons"] or (personal and clause in lists["articles"]):
+        for clause in re.findall(r", (?:and )?([\w' ]+)", text):
+            first = clause.split()[0] if clause.split() else ""
+            if first in lists["persons"] or (
+                personal and first in lists["articles"] and not self._is_inverted(clause.split())
+            ):
                 points += 2
                 break
         possessives = lists["possessives"] | lists["other_possessives"]
@@ -337,6 +341,16 @@ class _Sentence:
         if known.patterns["telling"].match(" ".join(rest)):
             points += 2
         return points
+
+    def _is_inverted(self, words: Sequence[str]) -> bool:
+        """Return whether *words* begin as a question does ("which do I"), and not as a relative clause."""
+        lists = self.known.lists
+        return (
+            len(words) > 2
+            and words[0] in lists["question_words"]
+            and words[1] in lists["auxiliaries"]
+            and words[2] in lists["subjects"]
+        )
 
     def _has_bare_clause(self, rest: Sequence[str]) -> bool:
         """Return whether a noun with a clause without a pronoun occurs: "the office I moved to"."""

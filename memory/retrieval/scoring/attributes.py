@@ -1,4 +1,4 @@
-"""Attributes of people: statements that tell the name, home or work of who asks, or somebody else's home or work.
+"""Attributes of people: statements that tell the name, home, work or age of who asks, or the same of somebody else.
 
 "What is my name?" shares no word with "Hi, I'm Clara", nor "Where does Ana live?" with "My sister moved to Ghent". The
 attribute that a statement tells, and of whom, is part of its analysis.
@@ -21,7 +21,7 @@ from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-_THEIRS = StatementFeature.THEIR_HOME | StatementFeature.THEIR_WORK
+_THEIRS = StatementFeature.THEIR_HOME | StatementFeature.THEIR_WORK | StatementFeature.THEIR_AGE
 _OWN = ~_THEIRS
 _LEAST_SCORE = 0.1
 """Best score where no other feature found anything."""

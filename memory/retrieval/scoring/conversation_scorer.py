@@ -5,7 +5,7 @@ The candidates are those of one store namespace; the features are pure functions
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,12 @@ from memory.retrieval.scoring.features import (
     speaker_match,
 )
 from memory.retrieval.scoring.lists import spread_scores
-from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
+from memory.retrieval.scoring.newer_statements import (
+    find_newer_statements,
+    find_older_statement,
+    modality_scores,
+    own_speakers,
+)
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -71,6 +76,10 @@ _TYPICAL_MEMORIES = 256
 _ALL_WORDS = 0.999
 """Share of a question's words that a memory has which has all of them."""
 _OWN_TOPIC = 0.8
+_NO_NUMBER_TOPIC = 0.45
+"""Confidence where a number is asked for, and none of the best turns has one."""
+_NUMBERED_TURNS, _NUMBERED_SHARE = 5, 0.7
+"""Best turns that are searched for a number, if they have this share of the best score."""
 _YEAR_FIT = 0.3
 """Fit of a day in a year that is named; where a question asks for nothing but a time, that is an answer."""
 
@@ -134,7 +143,7 @@ def score_conversation(
         after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))
         is_own = np.isin(index.columns["speaker"][rows], own_speakers(index))
         parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
-    if weights.newest and question.asks_state and not (question.asks_several or question.dates):
+    if weights.newest and question.asks_state and not (question.asks_list or question.dates):
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
         likely = set(newer.values())
         totals = sum_features(parts, len(ids))
@@ -149,12 +158,16 @@ def score_conversation(
             mismatch = subject_mismatch(query, rows, asked, lacking, words, matches.by_word)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
     is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
-    if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_several or is_told_twice):
+    if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_list or is_told_twice):
         found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
         parts["newest"] = parts.get("newest", 0.0) + found.leading
         parts["linked"] = found.linked
         newer, later = {**newer, **found.newer}, found.later
         likely |= found.likely
+    elif weights.newest and question.time.kind == TimeKind.THEN and question.time.period is None:
+        found = find_older_statement(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + found.leading
+        newer, likely = {**newer, **found.newer}, likely | found.likely
     elif weights.newest and question.time.kind == TimeKind.NOW and is_told_twice:
         changed = changed_attribute(index, rows, tells)
         newer, likely = {**newer, **changed}, likely.union(changed.values())
@@ -178,6 +191,8 @@ def score_conversation(
     topic = max(confidence.topic, _OWN_TOPIC if tells.any() else 0.0)
     if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
         topic = max(topic, ABSTENTION_LEVEL)
+    if question.asks_digits and not _has_number(index, rows, ids, sum_features(parts, len(ids))):
+        topic = min(topic, _NO_NUMBER_TOPIC)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
@@ -201,6 +216,13 @@ def score_conversation(
         is_near=confidence.is_near,
         asks_several=question.asks_several,
     )
+
+
+def _has_number(index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals: Floats) -> bool:
+    """Return whether one of the rows whose scores *totals* are near the best has a number."""
+    best = top_positions(ids, totals, _NUMBERED_TURNS)
+    near = [i for i in best if totals[i] >= _NUMBERED_SHARE * totals[best[0]]]
+    return bool(near) and bool(has_text_feature(index, rows[near], TextFeature.NUMBER).any())
 
 
 def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:

@@ -44,8 +44,9 @@ class AnalyzedQuestion:
     *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
     that are written as names. *time* is what it asks about. *people* are those that it names, as in
     ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves;
-    *asks_modal*: about plans, hypotheses or what somebody said; *own*: which of the asker's name, home and work.
+    *asks_modal*: about plans, hypotheses or what somebody said; *own*: which attributes of the asker or others.
     *excluded*: terms of what the question sets aside.
+    *asks_count*: it asks how many; *asks_digits*: for a number as that of a telephone.
     """
 
     text: str
@@ -68,6 +69,13 @@ class AnalyzedQuestion:
     asks_modal: bool = False
     own: StatementFeature = _NOTHING_OWN
     excluded: frozenset[str] = frozenset()
+    asks_count: bool = False
+    asks_digits: bool = False
+
+    @property
+    def asks_list(self) -> bool:
+        """True if it asks for several things, and not only for their number."""
+        return self.asks_several and not self.asks_count
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:

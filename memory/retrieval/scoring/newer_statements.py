@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _NEAR_TIE = 0.9
 """Share of the best score above which a newer statement leads."""
+_NEAR_OLDER = 0.8
+"""Share of the best score from which an older statement may be what the best one has changed."""
 _COMPARED_TIES = 8
 _MIN_TIE_COSINE = 0.3
 _MIN_EVIDENCE = -6.0
@@ -86,6 +88,11 @@ def find_newer_statements(
         found.newer[best[0]] = tie
         found.likely.update({tie} if matter.is_likely(tie) else ())
         matter = _Matter(query, rows, ids, tie, moment)
+    second = best[1]
+    is_near_older = tie is None and totals[second] >= _NEAR_OLDER * totals[best[0]] and matter.is_newer_than(second)
+    if is_near_older and _Matter(query, rows, ids, second, moment).is_changed_by(best[0]):
+        found.newer[second] = best[0]
+        found.likely.add(best[0])
     linked = matter.best_link()
     if linked is not None:
         is_likely = matter.is_likely(linked)
@@ -100,6 +107,27 @@ def find_newer_statements(
         if linked != second:
             # Half a step: it stays behind the first hit, which may lead the second by one step.
             found.linked[linked] = raised[second] + TIE_STEP / 2 - raised[linked]
+    return found
+
+
+def find_older_statement(
+    query: NamespaceQuery, rows: Rows, ids: Sequence[str], totals: Floats, moment: int
+) -> NewerStatements:
+    """Find the older statement that the best of *rows* by *totals* has probably changed: it leads where that is asked.
+
+    *moment* (microseconds) is that until which statements count.
+    """
+    found = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {}, set())
+    best = top_positions(ids, totals, _COMPARED_TIES)
+    if not best or totals[best[0]] <= 0:
+        return found
+    times = statement_times(query.index, rows)
+    for older in best[1:]:
+        if times[older] < times[best[0]] and _Matter(query, rows, ids, older, moment).is_changed_by(best[0]):
+            found.leading[older] = totals[best[0]] + TIE_STEP - totals[older]
+            found.newer[older] = best[0]
+            found.likely.add(best[0])
+            break
     return found
 
 
@@ -193,6 +221,14 @@ class _Matter:
         (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
         return entry is not None and is_about_possession(entry.text) == is_about_possession(self._text)
 
+    def is_newer_than(self, position: int) -> bool:
+        """Return whether the statement is newer than the one at *position*."""
+        return bool(self._times[self.position] > self._times[position])
+
+    def is_changed_by(self, position: int) -> bool:
+        """Return whether the statement at *position* is a newer one about the same that has probably changed this."""
+        return position in self._newer and not self._have_other_subjects(position) and self.is_likely(position)
+
     def is_sure(self, position: int) -> bool:
         """Return whether a statement with a word of change has so much evidence that it leads."""
         changes = bool(self._features[position] & int(StatementFeature.CHANGE))
@@ -219,7 +255,7 @@ class _Matter:
     def _is_other(self, position: int) -> bool:
         """Return whether a statement is about a person whom the question does not ask about."""
         features, question = int(self._features[position]), self._query.question
-        if not features & StatementFeature.ABOUT_PERSON:
+        if not features & StatementFeature.ABOUT_PERSON or self._is_asked(position):
             return False
         if question.people:
             return question.people.isdisjoint(self._index.people.of(int(self._rows[position])))
@@ -228,10 +264,17 @@ class _Matter:
     def _have_other_subjects(self, position: int) -> bool:
         """Return whether the two statements are about different people."""
         first, second = self._subject(self.position), self._subject(position)
-        if not first or not second or first == second:
+        if not first or not second or first == second or self._is_asked(position):
             return False
         both = int(self._features[self.position]) & int(self._features[position]) & StatementFeature.SELF
         return not ("self" in (first, second) and both)
+
+    def _is_asked(self, position: int) -> bool:
+        """Return whether the question has the word for the person whom a statement is about ("the roofer")."""
+        features = int(self._features[position])
+        if not features & StatementFeature.ABOUT_PERSON:
+            return False
+        return self._index.people.of(int(self._rows[position]))[0] in self._query.question.forms
 
     def _subject(self, position: int) -> str:
         features = int(self._features[position])

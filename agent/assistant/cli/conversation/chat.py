@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_assistant, run
+from agent.assistant.cli.command_context import global_options, opened_assistant, run
 from agent.assistant.cli.conversation.session import ChatSession
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import AttachOption
 from agent.assistant.cli.output import format_count, one_line, print_note
 from agent.assistant.cli.prompts import piped_input_lines
-from agent.assistant.cli.sessions import known_session, new_session
+from agent.assistant.cli.sessions import known_session, new_session, session_words
 
 if TYPE_CHECKING:
     from agent.assistant.cli.conversation.line_editor import LineEditor
@@ -43,6 +43,10 @@ def chat(
     if [session is not None, go_on, new is not None].count(True) > 1:
         raise typer.BadParameter("--session, --continue and --new do not go together", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
+    if interactive and sys.stderr.isatty() and _is_first(context):
+        from agent.assistant.cli.init import offer_set_up
+
+        offer_set_up(global_options(context))
     with opened_assistant(context, reads_only=False) as assistant:
         for note in run(assistant.start()):
             print_note(one_line(note))
@@ -53,9 +57,17 @@ def chat(
                 talk.attach(path)
             _talk(talk)
         finally:
-            run(talk.close())
+            talk.close()
     if talk.failures:
         raise typer.Exit(talk.failures[0])
+
+
+def _is_first(context: typer.Context) -> bool:
+    """Return whether nothing was set up and nothing told yet."""
+    configuration = global_options(context).configuration()
+    settings = configuration.settings
+    begun = settings.memory.exists() or configuration.path.exists() or configuration.former_memory is not None
+    return not (begun or settings.model or settings.name or settings.zone or settings.language)
 
 
 def _talk(talk: ChatSession) -> None:
@@ -93,17 +105,19 @@ def _chosen_session(opened: OpenedMemory, session: str | None, new: str | None, 
     """Return the id of the session that is meant; say on the terminal which one goes on."""
     conversations, namespace = opened.memory.conversations, opened.namespace
     if go_on:
-        last = run(conversations.sessions(namespace=namespace, limit=1))
-        if not last:
+        from agent.assistant.importers.registry import is_imported
+
+        here = (info.session for info in run(conversations.sessions(namespace=namespace)))
+        session = next((name for name in here if not is_imported(name)), None)
+        if session is None:
             print_note("no conversation is kept yet; this is the first")
             return new_session(opened, None)
-        session = last[0].session
     if session is None:
         return new_session(opened, new)
     id = known_session(opened, session)
     if sys.stdin.isatty():
         info = next(info for info in run(conversations.sessions(namespace=namespace)) if info.session == id)
-        print_note(f"going on, {format_count(info.messages, 'message')} so far: {one_line(info.begins)}")
+        print_note(f"going on, {format_count(info.messages, 'message')} so far: {one_line(session_words(info))}")
     return id
 
 

@@ -7,9 +7,11 @@ twice, it ends, as Ctrl-D does. ``prompt_toolkit`` is imported with this module,
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
@@ -70,6 +72,17 @@ class LineEditor:
                     return None
                 interrupted = True
                 print_note("Ctrl-C once more, or Ctrl-D, leaves")
+
+    def print_above(self, show: Callable[[], None]) -> bool:
+        """Have *show* print above the prompt that waits; any thread may call. Return False if none does."""
+        app = self._session.app
+        if not app.is_running or app.loop is None or app.context is None:
+            return False
+        try:
+            app.loop.call_soon_threadsafe(lambda: run_in_terminal(show), context=app.context)
+        except RuntimeError:  # it has just ended
+            return False
+        return True
 
     def edit(self, text: str, *, prompt: str) -> str | None:
         """Return *text* as it is changed by hand; None where that is broken off."""

@@ -31,6 +31,7 @@ from agent.assistant.cli.conversation.slash_commands import (
     run_slash_command,
 )
 from agent.assistant.cli.conversation.turn import Turn, print_dim, stream_turn
+from agent.assistant.cli.conversation.turn_line import fact_lines
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from agent.assistant.cli.keyboard import quiet_keyboard
 from agent.assistant.cli.output import one_line, print_json, print_note, screen_width
@@ -41,6 +42,7 @@ from agent.assistant.resident.host import Host, hosted
 from agent.assistant.resident.wire import terminal_name
 
 if TYPE_CHECKING:
+    from agent.assistant.cli.conversation.facts import FactWorker, KeptFacts
     from agent.assistant.cli.conversation.line_editor import LineEditor
     from agent.assistant.config import AssistantSettings
     from agent.assistant.wiring import Assistant, OpenedMemory
@@ -51,6 +53,8 @@ _EXIT_WORDS: Final = ("quit", "exit")
 _HELP_WORDS: Final = ("help", "help!", "help?", "?")
 _UNDO_WORDS: Final = ("undo", "undo that", "undo it", "take that back")
 _LEAVES: Final = "left as it is"
+_FACTS_PATIENCE: Final = 20.0
+"""Seconds that the end of a chat waits for facts."""
 
 
 @dataclass(slots=True)
@@ -75,6 +79,8 @@ class ChatSession:
     redacted: tuple[str, Report] | None = None
     unanswered: str = ""
     is_over: bool = False
+    facts: FactWorker | None = None
+    unshown_facts: list[KeptFacts] = field(default_factory=list)
 
     @property
     def opened(self) -> OpenedMemory:
@@ -83,6 +89,7 @@ class ChatSession:
 
     def take(self, line: str) -> None:
         """Act on what was typed; an empty line says again what failed."""
+        self._show_facts()
         line = line.strip()
         lowered = line.lower()
         plain = self.opened.settings.model is None and not self.json
@@ -160,8 +167,45 @@ class ChatSession:
         is_evidence = classify_utterance(line).kind.is_evidence
         kept = [report.id for report in result.stored[:1] if report.stored and is_evidence]
         self.focus = first_of([*(quoted or kept), *kept, *self.focus])[:5]
+        settings = self.opened.settings
+        if settings.extract_facts and settings.model is not None and kept:
+            self._look_for_facts(kept[0])
         if any(run.call.name == "forget_memory" and not run.result.is_error for run in result.tool_runs):
             self._forget_typed()
+
+    def _look_for_facts(self, turn: str) -> None:
+        """Have the model asked for the facts in the memory *turn* while the conversation goes on."""
+        if self.facts is None:
+            from agent.assistant.cli.conversation.facts import FactWorker
+
+            self.facts = FactWorker(self._announce_facts)
+        self.facts.submit(self.opened, turn)
+
+    def _announce_facts(self, kept: KeptFacts) -> None:
+        """Show the facts above a prompt that waits, or else before the next turn; called in the worker's thread."""
+        self.unshown_facts.append(kept)
+        if self.editor is not None:
+            self.editor.print_above(self._show_facts)
+
+    def _show_facts(self) -> None:
+        while self.unshown_facts:
+            lines = fact_lines(self.unshown_facts.pop(0))
+            for line in () if self.json else lines:
+                print_dim(line)
+
+    def _finish_facts(self) -> None:
+        """Wait a little for facts that are being looked for, then drop them."""
+        if self.facts is None:
+            return
+        if self.interactive and self.facts.is_busy:
+            print_note("looking for facts in what you said; Ctrl-C leaves them")
+        try:
+            done = self.facts.close(patience=_FACTS_PATIENCE)
+        except KeyboardInterrupt:
+            done = self.facts.close(patience=0)
+        self._show_facts()
+        if not done:
+            print_note("what you said is kept; facts were not looked for in all of it")
 
     def _print_object(self, line: str, turn: Turn | None, error: str | None) -> None:
         result = None if turn is None else turn.result
@@ -283,8 +327,14 @@ class ChatSession:
         attached = self.attachments if self.attachments.is_searched else None
         self.assistant = run(change_assistant(self.assistant, settings, attached))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Write turns that wait, and release attachments and the model; the memory stays open."""
+        try:
+            self._finish_facts()
+        finally:
+            run(self._close())
+
+    async def _close(self) -> None:
         try:
             await self.attachments.close()
         finally:

@@ -10,6 +10,7 @@ from agent.assistant.cli.output import format_count, one_line
 from agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
+    from agent.assistant.cli.conversation.facts import KeptFacts
     from agent.results import RunResult, ToolCallRecord
     from memory import Report
 
@@ -54,6 +55,21 @@ def _kept(prompt: str, report: Report) -> Iterator[str]:
         yield f"may replace {short_id(report.may_replace)}"
     if report.made:
         yield format_count(len(report.made), "fact") + " noted"
+
+
+def fact_lines(kept: KeptFacts) -> list[str]:
+    """Return a line for each fact of a turn that was kept, what it replaces, and what they cost; none for nothing."""
+    from agent.errors import shorten
+
+    if kept.problem:
+        return [f"no facts looked for: {one_line(kept.problem)}"]
+    lines = [f"replaces {', '.join(map(short_id, kept.ended))}"] if kept.ended else []
+    for text, report in zip(kept.texts, kept.reports, strict=True):
+        replaces = f", replaces {', '.join(map(short_id, report.replaced))}" if report.replaced else ""
+        lines.append(f"kept {short_id(report.id)} “{shorten(one_line(text), _NOTE_LENGTH)}”{replaces}")
+    if lines:
+        lines[-1] += f"{SEPARATOR}{kept.usage.input:,} + {kept.usage.output:,} tokens"
+    return lines
 
 
 def _tool_parts(runs: tuple[ToolCallRecord, ...]) -> Iterator[str]:

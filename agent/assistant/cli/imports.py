@@ -1,0 +1,269 @@
+"""``tellback import``: this memory's own exports, conversations of other assistants and clients, notes and tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from agent.assistant.cli.command_context import global_options, opened_memory, run
+from agent.assistant.cli.documents import ingest
+from agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE, with_error_report
+from agent.assistant.cli.export_import import ImportMode, TrustName, import_own_export
+from agent.assistant.cli.options import JsonOption, QuietOption, YesOption, with_options
+from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
+
+if TYPE_CHECKING:
+    from agent.assistant.clients.client import ConversationSource
+    from agent.assistant.importers.tables import TableFormat, TableReport
+    from agent.assistant.wiring import OpenedMemory
+
+_TABLE_PANEL = "Of CSV and JSON Lines: which column holds what"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """Arguments and options of ``tellback import``."""
+
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Exports, vaults, tables; or transcripts.")
+    ] = None
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NAME", help="What FILE is of, where it is not recognised; or a client."),
+    ] = None
+    mode: Annotated[
+        ImportMode,
+        typer.Option(help="Of tellback's export: keep what is here; correct it by the file; or replace it."),
+    ] = "merge"
+    trust: Annotated[
+        TrustName | None,
+        typer.Option(help="Of an own export or a table: the most trust in it; 'user' if the words are your own."),
+    ] = None
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="COLUMN", help="The words.", rich_help_panel=_TABLE_PANEL)
+    ] = None
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="COLUMN", help="When.", rich_help_panel=_TABLE_PANEL)
+    ] = None
+    tags: Annotated[
+        str | None, typer.Option("--tags", metavar="COLUMN", help="Tags.", rich_help_panel=_TABLE_PANEL)
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken.")] = False
+    yes: YesOption = False
+    quiet: QuietOption = False
+    json: JsonOption = False
+
+
+@with_error_report
+@with_options(ImportOptions)
+def import_files(context: typer.Context, options: ImportOptions) -> None:
+    """Move in: take in what other assistants, notes and tables hold, or an export of tellback.
+
+    FILE is recognised by its content: the data export of ChatGPT or Claude (the ZIP file as it came, or what was in
+    it), the logs of llm, a Markdown vault, a table (CSV, JSON Lines), an export of tellback. The same again adds
+    nothing; what was broken off is finished by importing it again; what was forgotten here does not come back.
+
+    Of conversations, what you typed is kept as your words, and the answers as answers, with their times. With --from a
+    client (claude-code, codex, cursor, gemini-cli) and no FILE, its own transcripts are read.
+    """
+    from agent.assistant.importers.registry import MARKDOWN, TELLBACK, conversation_source
+
+    files = options.files or []
+    for file in files:
+        if not file.exists():
+            raise typer.BadParameter(f"{file} is not there", param_hint="FILE")
+    name = options.from_ or _recognised(files)
+    source = conversation_source(name)
+    _refuse_unused(options, name)
+    if source is not None:
+        paths = _source_files(source, files)
+        _import_conversations(context, source, paths, options)
+        return
+    if not files:
+        raise typer.BadParameter(f"the file of format {name} is needed", param_hint="FILE")
+    if name == MARKDOWN:
+        ingest(
+            context,
+            places=[str(file) for file in files],
+            quiet=options.quiet,
+            dry_run=options.dry_run,
+            yes=options.yes,
+            json=options.json,
+        )
+    elif name == TELLBACK:
+        for file in files:
+            import_own_export(
+                context,
+                file,
+                mode=options.mode,
+                trust=options.trust,
+                dry_run=options.dry_run,
+                yes=options.yes,
+                quiet=options.quiet,
+                json=options.json,
+            )
+    else:
+        _import_tables(context, cast("TableFormat", name), files, options)
+
+
+def _recognised(files: Sequence[Path]) -> str:
+    """Return the format of *files*; unknown and different ones raise."""
+    from agent.assistant.importers.registry import FORMATS, recognised_format
+
+    if not files:
+        raise typer.BadParameter("a file to import, or --from CLIENT, is needed", param_hint="FILE")
+    formats = {file: recognised_format(file) for file in files}
+    for file, name in formats.items():
+        if name is None:
+            known = ", ".join(FORMATS)
+            problem = f"{file} is of no format that is known; --from says which: {known}"
+            raise typer.BadParameter(problem, param_hint="FILE")
+    names = list(dict.fromkeys(filter(None, formats.values())))
+    if len(names) > 1:
+        raise typer.BadParameter(
+            f"these are of several formats ({', '.join(names)}); import one after the other", param_hint="FILE"
+        )
+    return names[0]
+
+
+def _refuse_unused(options: ImportOptions, name: str) -> None:
+    """Raise for an option that the format *name* has no use for."""
+    from agent.assistant.importers.registry import TELLBACK
+    from agent.assistant.importers.tables import TABLE_FORMATS
+
+    given = {"--text": options.text, "--time": options.time, "--tags": options.tags}
+    unused = [option for option, value in given.items() if value is not None and name not in TABLE_FORMATS]
+    unused += ["--mode"] if options.mode != "merge" and name != TELLBACK else []
+    unused += ["--trust"] if options.trust and name not in (TELLBACK, *TABLE_FORMATS) else []
+    if unused:
+        raise typer.BadParameter(f"has no meaning for what {name} is", param_hint=unused[0])
+
+
+def _source_files(source: ConversationSource, files: Sequence[Path]) -> list[Path]:
+    """Return the files with conversations of *source*: in *files*, or without any in its own places."""
+    from agent.assistant.clients.registry import HOOK_CLIENTS
+    from agent.assistant.importers.export_files import export_files
+    from agent.assistant.importers.registry import LLM
+
+    client = next((client for client in HOOK_CLIENTS if client.name == source.name), None)
+    if client is not None:
+        paths = [path for file in files for path in ([file] if file.is_file() else client.transcripts(file))]
+        paths = paths if files else [*client.transcripts(), *client.archives()]
+        place = str(client.folder)
+    elif source is LLM:
+        place = str(LLM.database)
+        paths = list(files) or [path for path in [LLM.database] if path.is_file()]
+    elif files:
+        paths = [path for file in files for path in export_files(file)]
+    else:
+        raise typer.BadParameter(f"the export of {source.title} is needed", param_hint="FILE")
+    if not paths:
+        print_note(f"tellback: no conversation of {source.title} is in {', '.join(map(str, files)) or place}")
+    return paths
+
+
+@contextmanager
+def _opened_for(context: typer.Context, *, dry_run: bool) -> Iterator[OpenedMemory]:
+    """Open the memory; for a dry run where there is none, an empty one elsewhere."""
+    options = global_options(context)
+    with ExitStack() as stack:
+        if dry_run and not os.path.lexists(options.configuration().settings.memory):
+            empty = Path(stack.enter_context(TemporaryDirectory())) / "empty.db"
+            context.obj = replace(options, flags={**options.flags, "memory": str(empty)})
+        yield stack.enter_context(opened_memory(context, create=True))
+
+
+def _import_conversations(
+    context: typer.Context, source: ConversationSource, paths: Sequence[Path], options: ImportOptions
+) -> None:
+    from agent.assistant.hooks.hook_settings import HookSettings
+    from agent.assistant.hooks.transcript_import import import_transcripts
+
+    with (
+        _opened_for(context, dry_run=options.dry_run) as opened,
+        progress_bar("importing", quiet=options.quiet or options.json, in_bytes=True) as shown,
+    ):
+        report = run(
+            import_transcripts(
+                source,
+                paths,
+                memory=opened.memory,
+                settings=HookSettings.of(opened.settings),
+                dry_run=options.dry_run,
+                on_progress=shown,
+            )
+        )
+    if options.json:
+        print_json(asdict(report))
+    else:
+        would = "would keep" if options.dry_run else "kept"
+        conversations = format_count(report.conversations, "conversation")
+        print_text(f"{would} {format_count(report.kept, 'message')} of {conversations}")
+        _print_counts({"known already": report.known, "forgotten since they were said": report.forgotten})
+        _print_counts({f"not typed by you, {kind}": count for kind, count in sorted(report.untyped.items())})
+        if report.off:
+            print_text(f"  of projects where hooks are off: {format_count(report.off, 'conversation')}")
+        for place, reason in report.unreadable.items():
+            print_note(f"  {place}: {reason}")
+    if report.unreadable:
+        raise typer.Exit(EXIT_PARTIAL if report.conversations else EXIT_USAGE)
+
+
+def _import_tables(context: typer.Context, format: TableFormat, files: Sequence[Path], options: ImportOptions) -> None:
+    from agent.assistant.importers.tables import WITHOUT_TEXT, ColumnNames, TableReport, import_table
+    from memory import Trust
+
+    report = TableReport(format, options.dry_run)
+    columns = ColumnNames(text=options.text, time=options.time, tags=options.tags)
+    trust = Trust(options.trust or Trust.DOCUMENT)
+    sizes = [file.stat().st_size for file in files]
+    with (
+        _opened_for(context, dry_run=options.dry_run) as opened,
+        progress_bar("importing", quiet=options.quiet or options.json, in_bytes=True) as shown,
+    ):
+        for number, file in enumerate(files):
+
+            def on_progress(position: int, before: int = sum(sizes[:number]), name: str = file.name) -> None:
+                shown(before + position, sum(sizes), name)
+
+            run(
+                import_table(
+                    file,
+                    report,
+                    memory=opened.memory,
+                    namespace=opened.namespace,
+                    columns=columns,
+                    trust=trust,
+                    on_progress=on_progress,
+                )
+            )
+    if options.json:
+        print_json(asdict(report))
+    else:
+        _print_table_report(report, trust=trust, asked=options.trust is not None)
+    if set(report.skipped) - {WITHOUT_TEXT}:
+        raise typer.Exit(EXIT_PARTIAL)
+
+
+def _print_table_report(report: TableReport, *, trust: str, asked: bool) -> None:
+    would = "would keep" if report.dry_run else "kept"
+    print_text(f"{would} {format_count(report.kept, 'memory', 'memories')} of {format_count(report.rows, 'row')}")
+    _print_counts({"known already": report.known, "forgotten since": report.forgotten, "redacted": report.redacted})
+    _print_counts({f"kept, {reason}": count for reason, count in report.noted.items()})
+    for reason, count in report.skipped.items():
+        print_note(f"  left out, {reason}: {count}")
+    if report.kept and not asked:
+        print_note(f"  trusted as a {trust}; `--trust user` if the words are your own")
+
+
+def _print_counts(counts: Mapping[str, int]) -> None:
+    for what, count in counts.items():
+        if count:
+            print_text(f"  {what}: {count}")

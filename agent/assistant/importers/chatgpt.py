@@ -1,0 +1,103 @@
+"""Data export of ChatGPT: a ZIP archive with ``conversations.json``, or with numbered parts of it.
+
+The maker does not document its fields. Sources: notes of the project seCall on a real export of April 2026 with 41
+conversations, and the importer of basic-memory at 4d1dfdb. No real export was at hand here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from agent.assistant.clients.client import Transcript, TranscriptEntry
+from agent.assistant.importers.conversation_tree import (
+    branch_to,
+    clean_text,
+    clean_title,
+    object_of,
+    time_of_seconds,
+)
+from agent.assistant.importers.export_files import conversation_objects
+
+_SPOKEN: Final = ("text", "multimodal_text")
+_ANSWER_CHANNELS: Final = (None, "", "final")
+_UNTYPED_KINDS: Final = {
+    "user_editable_context": "custom instructions",
+    "code": "code or file",
+    "tether_quote": "quote of a page",
+}
+
+
+class ChatGptExport:
+    """Export of ChatGPT. Of a conversation, the branch is read that was open last."""
+
+    name = "chatgpt"
+    title = "ChatGPT"
+    documented = "data export of April 2026, by notes of others on a real one"
+    mark = "mapping"
+    """Field of a conversation that no other export has."""
+
+    def conversations(self, path: Path) -> Iterator[Transcript]:
+        """Yield the conversations of the export *path*."""
+        for conversation, end in conversation_objects(path):
+            yield _transcript(conversation, end)
+
+
+def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
+    session = str(conversation.get("conversation_id") or conversation.get("id") or "")
+    skipped: Counter[str] = Counter()
+    entries: list[TranscriptEntry] = []
+    if conversation.get("is_do_not_remember") is True:
+        return Transcript("", (), {"conversation that is not to be remembered": 1}, end=end)
+    began = time_of_seconds(conversation.get("create_time"))
+    for message in _open_branch(conversation):
+        role = object_of(message.get("author")).get("role")
+        content = object_of(message.get("content"))
+        if role == "user":
+            if reason := _untyped_reason(message, content):
+                skipped[reason] += 1
+                continue
+        elif role != "assistant" or not _is_answer(message, content):
+            continue
+        parts = content.get("parts")
+        texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+        if text := clean_text("\n".join(texts)):
+            said = time_of_seconds(message.get("create_time")) or began
+            entries.append(TranscriptEntry("user" if role == "user" else "assistant", text, session, said))
+    return Transcript("", tuple(entries), skipped, end=end, title=clean_title(conversation.get("title")))
+
+
+def _open_branch(conversation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the messages on the branch that was open last; without a mark, that of the newest message."""
+    nodes = {id: node for id, node in object_of(conversation.get("mapping")).items() if isinstance(node, dict)}
+    messages = {id: object_of(node.get("message")) for id, node in nodes.items()}
+    leaf = conversation.get("current_node")
+    if not isinstance(leaf, str) or leaf not in nodes:
+        times = {id: time_of_seconds(message.get("create_time")) for id, message in messages.items()}
+        written = {id: time for id, time in times.items() if time is not None}
+        leaf = max(written, key=written.__getitem__, default=next(reversed(nodes), ""))
+    branch = branch_to(leaf, {id: str(node.get("parent") or "") for id, node in nodes.items()})
+    return [messages[id] for id in branch if messages[id]]
+
+
+def _untyped_reason(message: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+    """Return the kind of a *message* in the user's role that nobody typed; "" for what a person typed."""
+    metadata, kind = object_of(message.get("metadata")), content.get("content_type")
+    if kind not in _SPOKEN:
+        return _UNTYPED_KINDS.get(str(kind), "other content")
+    if metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message"):
+        return "hidden message"
+    return ""
+
+
+def _is_answer(message: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
+    """Return whether *message* was said to the user: no call of a tool, no thought."""
+    hidden = object_of(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    return (
+        not hidden
+        and content.get("content_type") in _SPOKEN
+        and message.get("recipient") in (None, "all")
+        and message.get("channel") in _ANSWER_CHANNELS
+    )

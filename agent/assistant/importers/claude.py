@@ -1,0 +1,75 @@
+"""Data export of Claude (claude.ai): a ZIP archive with ``conversations.json``.
+
+The maker does not document its fields. Sources: the importers of basic-memory at 4d1dfdb and several samples of 2026
+that others published. No real export was at hand here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from agent.assistant.clients.client import Transcript, TranscriptEntry
+from agent.assistant.clients.transcript_lines import block_texts, parsed_time
+from agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, objects
+from agent.assistant.importers.export_files import conversation_objects
+
+
+class ClaudeExport:
+    """Export of Claude. It does not say which branch was open; of a conversation, the newest one is read."""
+
+    name = "claude"
+    title = "Claude"
+    documented = "data export of claude.ai of 2026, by samples of others"
+    mark = "chat_messages"
+    """Field of a conversation that no other export has."""
+
+    def conversations(self, path: Path) -> Iterator[Transcript]:
+        """Yield the conversations of the export *path*."""
+        for conversation, end in conversation_objects(path):
+            yield _transcript(conversation, end)
+
+
+def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
+    session = str(conversation.get("uuid") or "")
+    began = parsed_time(conversation.get("created_at"))
+    skipped: Counter[str] = Counter()
+    entries: list[TranscriptEntry] = []
+    for message in _newest_branch(objects(conversation.get("chat_messages"))):
+        role = _role(message)
+        if role is None:
+            continue
+        if role == "user":
+            skipped["attachment"] += len(objects(message.get("attachments")))
+        if text := _text(message):
+            entries.append(TranscriptEntry(role, text, session, parsed_time(message.get("created_at")) or began))
+    return Transcript("", tuple(entries), +skipped, end=end, title=clean_title(conversation.get("name")))
+
+
+def _newest_branch(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return *messages* on the branch of the newest; all where they name no parents."""
+    by_id = {str(message.get("uuid")): message for message in messages if message.get("uuid")}
+    if len(by_id) < len(messages) or not any(message.get("parent_message_uuid") for message in messages):
+        return messages
+    leaf = max(reversed(by_id), key=lambda id: str(by_id[id].get("created_at") or ""), default="")
+    parents = {id: str(message.get("parent_message_uuid") or "") for id, message in by_id.items()}
+    return [by_id[id] for id in branch_to(leaf, parents)]
+
+
+def _role(message: Mapping[str, Any]) -> Literal["user", "assistant"] | None:
+    match message.get("sender"):
+        case "human":
+            return "user"
+        case "assistant":
+            return "assistant"
+    return None
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    """Return the words of *message*: its text blocks, no thought and no tool; ``text`` where there are no blocks."""
+    blocks = [block for block in objects(message.get("content")) if block.get("type") == "text"]
+    return clean_text("\n".join(block_texts(blocks))) or (
+        "" if message.get("content") else clean_text(str(message.get("text") or ""))
+    )
