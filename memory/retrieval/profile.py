@@ -24,7 +24,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.profile_topics import profile_topics
 from memory.retrieval.languages.statement_patterns import kin_meanings, statement_words
 from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement, is_kin
-from memory.retrieval.scoring.newer_statements import own_speakers
+from memory.retrieval.scoring.newer_statements import spoken_alone
 from memory.retrieval.scoring.superseded import statement_times
 from vectorstore.value_class import dataclass
 
@@ -49,7 +49,7 @@ def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]
     columns = index.fields(rows)
     features = columns["statement_features"]
     asks = (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
-    kept = ~asks & ~columns["assistant"] & np.isin(columns["speaker"], own_speakers(index))
+    kept = ~asks & ~columns["assistant"] & spoken_alone(index, columns["speaker"])
     kept &= (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
     rows, features = rows[kept], features[kept]
     shown = ~index.hidden_utterances(rows)
