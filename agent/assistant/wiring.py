@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.local_time import machine_zone, zone_of
@@ -128,7 +127,7 @@ def open_configured_memory(
             choose_local=settings.embedder_kind != "none",
             policies=make_write_policies(settings, client),
             language=settings.language if settings.language_of_file or not path.exists() else None,
-            zone=zone_of(settings.zone or machine_zone()),
+            zone=user_zone(settings),
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
             hooks=make_recall_hooks(settings),
             user_name=settings.name,
@@ -226,8 +225,8 @@ def _make_assistant(
 
 
 def user_zone(settings: AssistantSettings) -> tzinfo | None:
-    """Return the time zone of the settings; None for that of the machine."""
-    return None if settings.zone is None else ZoneInfo(settings.zone)
+    """Return the time zone of the settings, or else of the machine; None where it tells none."""
+    return zone_of(settings.zone or machine_zone())
 
 
 def make_mcp_servers(settings: AssistantSettings) -> dict[str, McpServer]:

@@ -331,6 +331,70 @@ def test_lines_on_a_terminal_are_cut_to_its_width(path: Path) -> None:
     assert "…" in terminal.shown
 
 
+def chatgpt_export(path: Path) -> None:
+    """Write an export of one conversation, in the shape that ChatGPT's has."""
+    said = [("user", "In Kyoto I liked the Hotel Sakura best."), ("assistant", "It is close to the river.")]
+    mapping: dict[str, object] = {}
+    for number, (role, text) in enumerate(said):
+        content = {"content_type": "text", "parts": [text]}
+        message = {"author": {"role": role}, "create_time": 1772359200.0, "content": content, "metadata": {}}
+        mapping[str(number)] = {"id": str(number), "parent": str(number - 1), "message": message}
+    conversation = {"conversation_id": "c1", "title": "Trip to Japan", "current_node": "1", "mapping": mapping}
+    path.write_text(json.dumps([conversation]))
+
+
+@pytest.mark.slow
+def test_a_first_week_is_lived_through_and_goes_on_on_another_machine(tmp_path: Path) -> None:
+    (tmp_path / "lease.md").write_text("# Lease\n\nThe notice period is three months.\n")
+    chatgpt_export(tmp_path / "conversations.json")
+    home = {name: str(tmp_path / "home" / name) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    home |= {name: str(tmp_path / "home" / name) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")}
+
+    def run(*words: object) -> str:
+        terminal = Terminal(*words, **home)
+        assert terminal.ended() == 0, terminal.shown
+        return terminal.shown
+
+    def talk(*turns: tuple[str, str], options: Sequence[str] = ()) -> None:
+        terminal = Terminal("chat", *options, **home)
+        terminal.until("> ")
+        for typed, answer in turns:
+            terminal.type(f"{typed}\n")
+            terminal.until(answer)
+            if not answer.endswith("] "):
+                terminal.until("\n> ")
+        terminal.type("/quit\n")
+        assert terminal.ended() == 0
+
+    run("init", "--name", "Mira", "--zone", "Europe/Lisbon", "--yes")
+    run("remember", "The plumber comes on Friday.")
+    talk(
+        ("My sister Ana lives in Porto.", "kept"),
+        ("\x1b[200~to buy:\n- milk\n- 猫粮\x1b[201~", "Noted: “to buy: - milk - 猫粮”"),
+        ("Where does my sister live?", "“My sister Ana lives in Porto.” [1]"),
+        ("no, my sister Ana lives in Braga", "[y/N/e to edit] "),
+        ("y", "corrected"),
+        (f"/attach {tmp_path / 'lease.md'}", "lease.md"),
+        ("How long is the notice period?", "three months"),
+    )
+    talk(
+        ("Where does my sister live?", "“My sister Ana lives in Braga.” [1]"),
+        ("forget that the plumber comes on Friday", "Go on? [y/N] "),
+        ("y", "forgot 1 memory"),
+        options=["-c"],
+    )
+    assert "kept 2 messages of 1 conversation" in run("import", tmp_path / "conversations.json")
+    assert "known already: 2" in run("import", tmp_path / "conversations.json")
+    assert "Trip to Japan" in run("sessions")
+    talk(("Which hotel did I like in Kyoto?", "Hotel Sakura"), options=["-c"])
+    run("backup", tmp_path / "moved.db")
+    home |= {name: value.replace("home", "laptop") for name, value in home.items()}
+    run("restore", tmp_path / "moved.db")
+    assert "“My sister Ana lives in Braga.” [1]" in run("ask", "Where does my sister live?")
+    assert "Hotel Sakura" in run("ask", "Which hotel did I like in Kyoto?")
+    assert "plumber" not in run("memories", "list", "--full")
+
+
 @pytest.mark.slow
 def test_the_first_chat_sets_up_at_sixty_columns_and_never_shows_a_key(tmp_path: Path) -> None:
     with OpenAIServer(Reply("Red, Jonas."), models=("first", "second")) as server:
@@ -346,7 +410,7 @@ def test_the_first_chat_sets_up_at_sixty_columns_and_never_shows_a_key(tmp_path:
             "Your name": "Jonas\n",
             "Language": "\n",
             "time zone": "\n",
-            "Shall it? [y/N]": "n\n",
+            "Shall it? [no]: ": "\n",
             "> ": "What colour is my bike?\n",
         }
         screen = ""

@@ -146,7 +146,9 @@ def _asked(
         answers["zone"] = None if zone == machine else zone
     if "extract_facts" not in given and settings.model is not None:
         print_note(f"The model can note facts after each turn: {_FACTS_COST}.")
-        answers["extract_facts"] = confirm("Shall it?")
+        usual = settings.extract_facts
+        answer = ask_line("Shall it?", "yes" if usual else "no").lower()
+        answers["extract_facts"] = answer in ("y", "yes") or (usual and answer not in ("n", "no"))
     return answers
 
 
