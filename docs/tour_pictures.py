@@ -39,7 +39,8 @@ SCENES = (
         "0-first-minute",
         (
             ("tellback\n", "\n$"),
-            ("tellback init\n", "Your name"),
+            ("tellback init\n", "Number [2]"),
+            ("\n", "Your name"),
             ("Mira\n", "anguage"),
             ("\n", "ime zone"),
             ("Europe/Lisbon\n", "\n$"),
@@ -172,7 +173,7 @@ def main() -> None:
     """Live through the week and write the pictures."""
     target = Path(__file__).with_name("tour")
     target.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         home, other = Path(temporary) / "mira", Path(temporary) / "laptop"
         for folder in (home, other):
             folder.mkdir()
