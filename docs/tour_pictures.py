@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-COLUMNS, LINES = 84, 40
+COLUMNS, LINES = 92, 40
 PROMPT = "$ "
 PASTED = "\x1b[200~The recipe:\n- 500 g flour\n- 7 g salt\n- 猫粮 for Misu\x1b[201~"
 
@@ -87,7 +87,7 @@ SCENES = (
         (
             ("tellback backup memory-backup.db\n", "MB"),
             ("export HOME=$OTHER && cd\n", "cd\n$"),
-            ("tellback restore ~/memory-backup.db\n", "memories and passages"),
+            ("tellback restore ~/memory-backup.db\n", "10 memories"),
             ("tellback ask 'Where does my sister live?'\n", "[1] you"),
         ),
     ),
