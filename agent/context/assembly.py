@@ -86,7 +86,6 @@ def _is_paired(block: Block, paired: set[str]) -> bool:
 
 
 PROFILE_HEADING = "About the user:"
-RECALLED_HEADING = ""
 _DOUBTFUL_HEADINGS = {
     "nothing": "The nearest to this message, perhaps not about it:",
     "other": "Found for this message, perhaps by or about somebody else:",
@@ -240,7 +239,8 @@ def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) 
 
 
 def _heading_of_recalled(gathered: GatheredContext) -> str:
-    return RECALLED_HEADING if gathered.abstain is None else _DOUBTFUL_HEADINGS[gathered.abstain]
+    """Return the line above what was recalled; only a doubt is worth one."""
+    return "" if gathered.abstain is None else _DOUBTFUL_HEADINGS[gathered.abstain]
 
 
 def _message_texts(message: Message) -> Iterator[str]:

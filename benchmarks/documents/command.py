@@ -55,6 +55,7 @@ def add_command(commands: Any) -> None:
         "--reading", action="store_true", help="also how fast files are read, beside Chroma, and how much of their text"
     )
     command.add_argument("--json", type=Path, help="write the figures to this file")
+    command.add_argument("--plot", type=Path, help="draw the figures of the questions in this file, as SVG")
     command.set_defaults(run=run_documents)
 
 
@@ -76,8 +77,12 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
         say(f"{line['documentation'] or 'all':12}" + "".join(f"{half:>10}" for half in HALVES))
         for figure in FIGURES:
             say(f"  {figure:18}" + "".join(f"{line[half][figure]:8.2f}" for half in HALVES))
+    if given.plot:
+        from benchmarks.documents.plot import draw
+
+        draw(lines, given.plot)
     if given.json:
-        places = ("--root", "--folders", "--work", "--json")
+        places = ("--root", "--folders", "--work", "--json", "--plot")
         about = {
             "command": command_words(words, places=places),
             "at": moment(),

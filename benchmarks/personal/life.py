@@ -1,4 +1,4 @@
-"""``python -m benchmarks life``: a month told in chat without a model, and forty questions about it, as a transcript.
+"""``python -m benchmarks life``: two months told in chat without a model, and questions about each, as transcripts.
 
 Each day's lines are said in a conversation of that day, the questions asked on the last one. A question is answered
 where a quote holds the words that belong to it, and where nothing here answers it, if there is a doubt.
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from agent import Agent, AgentSettings, QuotingProvider, RunResult
 from memory import open_memory
 
-_LIFE = Path(__file__).with_name("data") / "life.txt"
+_LIVES = tuple(Path(__file__).with_name("data") / name for name in ("life.txt", "life-elias.txt"))
 NOTHING, REPLY = "-", "!"
 """Words of a question that nothing answers, and of a line that is no question."""
 
@@ -30,10 +30,14 @@ class Line(NamedTuple):
     words: str | None
 
 
-def life() -> list[Line]:
-    """Return the lines of the month in their order."""
+def lives() -> list[list[Line]]:
+    """Return the lines of each month in their order."""
+    return [_life(path) for path in _LIVES]
+
+
+def _life(path: Path) -> list[Line]:
     lines, day = list[Line](), datetime.min.replace(tzinfo=UTC)
-    for text in _LIFE.read_text("utf-8").splitlines():
+    for text in path.read_text("utf-8").splitlines():
         mark, _, rest = text.partition(" ")
         if mark == "@":
             day = datetime.fromisoformat(rest).replace(hour=9, tzinfo=UTC)
@@ -72,7 +76,7 @@ def is_right(words: str, result: RunResult) -> bool:
 
 def add_command(commands: Any) -> None:
     """Add the command to the subparsers of ``python -m benchmarks``."""
-    command = commands.add_parser("life", help="a month told in chat without a model, and questions about it")
+    command = commands.add_parser("life", help="two months told in chat without a model, and questions about each")
     command.add_argument("--whole", action="store_true", help="print what was said before the questions, too")
     command.add_argument("--wrong", action="store_true", help="print the questions alone that are answered wrongly")
     command.set_defaults(run=run_life)
@@ -81,9 +85,9 @@ def add_command(commands: Any) -> None:
 def run_life(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], None]) -> int:
     """Print the transcript and how many questions are answered; return the exit code."""
 
-    async def told() -> tuple[int, int]:
+    async def told(lines: Sequence[Line], folder: Path) -> tuple[int, int]:
         asked = right = 0
-        async for line, result in replay(life(), Path(folder)):
+        async for line, result in replay(lines, folder):
             judged = line.words not in (None, REPLY)
             correct = line.words is None or is_right(line.words, result)
             asked, right = asked + judged, right + (judged and correct)
@@ -92,7 +96,8 @@ def run_life(given: argparse.Namespace, words: Sequence[str], say: Callable[[str
                 say("" if correct else f"    wanted: {line.words}\n")
         return asked, right
 
-    with TemporaryDirectory() as folder:
-        asked, right = asyncio.run(told())
-    say(f"{right} of {asked} questions are answered")
+    for lines in lives():
+        with TemporaryDirectory() as folder:
+            asked, right = asyncio.run(told(lines, Path(folder)))
+        say(f"{right} of {asked} questions are answered")
     return 0

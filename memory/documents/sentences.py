@@ -37,6 +37,8 @@ _CROSS_REFERENCE = re.compile(
 )
 _INLINE_ROLE = re.compile(r"[ \t]*:[\w-]+:`")
 _QUESTION_END = re.compile("[?\uff1f\u061f][\"'\u201d\u2019)\\]*_]*\\Z")
+_RECORDS = re.compile(r"(?P<name>[^:;\n]{1,80}): [^\n]*\n(?P=name): ")
+"""Lines that begin with the same field: rows of a table, each a record of its own."""
 _ONLY_CODE = re.compile(r"(?:`[^`\n]+`[\s,;]*)+\Z")
 _MIN_WORDS = 2
 _WORD = re.compile(r"\w+")
@@ -50,7 +52,7 @@ def stating_sentences(text: str) -> list[TextSpan]:
     """
     blocks = sorted([*_fences(text), *(match.span() for pattern in _NOT_PROSE for match in pattern.finditer(text))])
     spans = []
-    for start, end in split_sentences(text):
+    for start, end in _split_records(text):
         inner = start
         for block_start, block_end in blocks:
             if block_start <= inner < block_end:
@@ -60,6 +62,15 @@ def stating_sentences(text: str) -> list[TextSpan]:
         if inner < outer and _states(text[inner:outer]):
             spans.append((inner, outer))
     return spans
+
+
+def _split_records(text: str) -> Iterator[TextSpan]:
+    """Yield the sentences of *text*, and of records each line."""
+    for start, end in split_sentences(text):
+        if _RECORDS.match(text, start, end):
+            yield from (strip_span(text, *line) for line in _lines(text, start, end))
+        else:
+            yield start, end
 
 
 def without_cross_references(text: str) -> str:

@@ -24,12 +24,14 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.profile_topics import profile_topics
 from memory.retrieval.languages.statement_patterns import kin_meanings, statement_words
 from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement, is_kin
-from memory.retrieval.scoring.newer_statements import own_speakers
+from memory.retrieval.scoring.newer_statements import spoken_alone
 from memory.retrieval.scoring.superseded import statement_times
 from vectorstore.value_class import dataclass
 
 MAX_STATEMENTS: Final = 4_000
 """Newest statements of persons that a profile is made of: reading and analyzing so many takes about half a second."""
+_LATEST: Final = 20
+"""Newest statements of each attribute that are read for it alone: some of them are plans, or of a time that is past."""
 _OF_PERSONS: Final = (
     StatementFeature.SELF
     | StatementFeature.ABOUT_SELF
@@ -42,17 +44,21 @@ _OWN_ATTRIBUTES: Final = StatementFeature.OWN_NAME | StatementFeature.OWN_HOME |
 
 
 def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]:
-    """Return the ids of statements that the user made of persons, newest first; only of their own *attributes*."""
+    """Return the ids of what the user stated of persons, newest first; only the latest of their own *attributes*."""
     rows: NDArray[np.int64] = np.flatnonzero(index.alive.rows).astype(np.int64)
     columns = index.fields(rows)
     features = columns["statement_features"]
-    wanted = (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
     asks = (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
-    kept = wanted & ~asks & ~columns["assistant"] & np.isin(columns["speaker"], own_speakers(index))
-    rows = rows[kept]
-    rows = rows[~index.hidden_utterances(rows)]
-    newest = np.argsort(-statement_times(index, rows), kind="stable")[:MAX_STATEMENTS]
-    return [index.ids[row] for row in rows[newest].tolist()]
+    kept = ~asks & ~columns["assistant"] & spoken_alone(index, columns["speaker"])
+    kept &= (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
+    rows, features = rows[kept], features[kept]
+    shown = ~index.hidden_utterances(rows)
+    rows, features = rows[shown], features[shown]
+    newest = np.argsort(-statement_times(index, rows), kind="stable")
+    if attributes:
+        latest = [newest[(features[newest] & int(feature)) != 0][:_LATEST] for feature in _OWN_ATTRIBUTES]
+        newest = newest[np.isin(newest, np.concatenate(latest))]
+    return [index.ids[row] for row in rows[newest[:MAX_STATEMENTS]].tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -477,7 +477,7 @@ def test_documents_are_listed(tellback: CommandLine, notes: Path) -> None:
     tellback.json("ingest", notes)
     listed = tellback.json("documents")["documents"]
     assert {one["source"] for one in listed} == {"bridge.md", "tower.md"}
-    assert set(listed[0]) == {"source", "title", "location", "chunks", "modified", "ingested"}
+    assert set(listed[0]) == {"source", "title", "location", "chunks", "modified", "ingested", "collection"}
     (notes / "bridge.md").write_text("# Bridge\n\nIt was painted blue.\n")
     tellback("ingest", notes)
     done = tellback("documents")

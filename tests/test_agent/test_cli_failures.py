@@ -237,6 +237,7 @@ READING = [
     ["memories", "show", "x"],
     ["memories", "history", "x"],
     ["memories", "operations"],
+    ["memories", "profile"],
     ["memories", "stats"],
     ["memories", "namespaces"],
     *(["memories", mark, "x"] for mark in ("pin", "unpin", "disable", "enable", "promote", "demote")),

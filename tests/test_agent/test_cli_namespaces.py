@@ -53,6 +53,7 @@ COMMANDS = {
     "memories pin": ["memories", "pin", "m1"],
     "memories settle": ["memories", "settle", "m1", "m2"],
     "memories show": ["memories", "show", "m1", "--json"],
+    "memories profile": ["memories", "profile", "--json"],
     "memories stats": ["memories", "stats", "--json"],
     "memories tag": ["memories", "tag", "m1", "--tag", "keys"],
     "memories promote": ["memories", "promote", "m2"],

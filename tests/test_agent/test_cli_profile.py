@@ -68,7 +68,7 @@ def test_a_model_that_fails_leaves_the_list(known: CommandLine, monkeypatch: pyt
     assert "listed by rules instead" in done.err
 
 
-def test_in_a_chat_the_plain_question_shows_it(known: CommandLine) -> None:
-    done = known("chat", text="So what do you know about me?\n")
-    assert done.out.startswith("You\n  name        My name is Clara. [1]")
-    assert known.json("memories", "profile")["omitted"] == 0
+def test_the_plain_question_shows_it(known: CommandLine) -> None:
+    shown = known("memories", "profile").out
+    assert known("chat", text="So what do you know about me?\n").out == shown
+    assert known("ask", "What do you know about me?").out == shown

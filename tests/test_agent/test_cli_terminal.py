@@ -410,7 +410,7 @@ def test_the_first_chat_sets_up_at_sixty_columns_and_never_shows_a_key(tmp_path:
             "Your name": "Jonas\n",
             "Language": "\n",
             "time zone": "\n",
-            "Shall it? [y/N]": "n\n",
+            "Shall it? [no]: ": "\n",
             "> ": "What colour is my bike?\n",
         }
         screen = ""

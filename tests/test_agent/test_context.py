@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.context.assembly import PROFILE_HEADING, RECALLED_HEADING, ContextSources, assemble_context
+from agent.context.assembly import PROFILE_HEADING, ContextSources, assemble_context
 from agent.context.memory_reader import GatheredContext, SessionHistory, above_floor
 from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
 from agent.context_items import ContextItem, citations_in
@@ -118,7 +118,7 @@ def test_the_order_is_system_profile_history_recalled_prompt() -> None:
     first, last = assembled.messages[0].blocks, assembled.messages[-1].blocks
     assert first[0].text.startswith(PROFILE_HEADING)
     assert first[1].text == "Hello"
-    assert last[0].text.startswith(RECALLED_HEADING)
+    assert last[0].text.startswith(f"<memories {assembled.mark}>\n[2]: I moved to Lisbon.")
     assert last[1].text == "Where do I live?"
 
 

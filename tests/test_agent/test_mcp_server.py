@@ -254,6 +254,20 @@ async def test_secrets_and_sensitive_memories_stay_here(memory_without_secrets) 
         assert "4711" in (await served.call("recall", question="What is the alarm code?")).text
 
 
+async def test_the_profile_tells_each_memory_once_by_topic_or_as_pinned_or_new(memory) -> None:
+    await users_memory(memory, "I live in Lyon.")
+    await users_memory(memory, "I moved to Grenoble.")
+    await users_memory(memory, "The shed is green.")
+    await users_memory(memory, "Answer briefly.", pinned=True)
+    async with connected(memory) as served:
+        answer = await served.call("profile")
+    assert [item["text"] for item in answer.pinned] == ["Answer briefly."]
+    known = [(item["topic"], item["text"], "until" not in item) for item in answer.known]
+    assert known == [("home", "I moved to Grenoble.", True), ("home", "I live in Lyon.", False)]
+    assert [item["text"] for item in answer.recent] == ["The shed is green."]
+    assert [answer.text.count(item.text) for item in await memory.list()] == [1] * 4
+
+
 async def test_a_server_knows_one_namespace(memory) -> None:
     mine = await users_memory(memory)
     async with connected(memory, namespace="work") as served:

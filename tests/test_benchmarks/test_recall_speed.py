@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.recall_speed.chatting import chats
 from benchmarks.recall_speed.command import Figure
 from benchmarks.recall_speed.starting import imports, in_turns
 from benchmarks.recall_speed.texts import own_turns, questions, turns
@@ -42,6 +43,13 @@ def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path
     assert set(told["memory"]) == {"core", "index"}
     assert len(told["single"]["remember"]) == len(told["single"]["upsert"])
     assert all(value > 0 for value in (told["fill"]["seconds"], told["fill"]["mb"], *told["warm"]["times"]))
+
+
+@pytest.mark.slow
+def test_a_chat_is_measured_until_its_prompt_and_its_answers(tmp_path: Path) -> None:
+    pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    found = chats(tmp_path / "m.db", rounds=1, questions=2, seed=1)
+    assert [len(times) for times in (found.prompt.seconds, found.imports.seconds, found.answers)] == [1, 1, 1]
 
 
 def test_processes_run_in_turns_and_the_first_round_is_not_counted() -> None:

@@ -38,6 +38,36 @@ Activate it afterwards."""
             "If the key is missing, `KeyError` is raised.",
         ),
         (
+            "Where does Ben live?",
+            "name: Ada; born: 1990; city: Porto\nname: Ben; born: 1985; city: Graz\nname: Cleo; city: Rome",
+            "name: Ben; born: 1985; city: Graz",
+        ),
+        (
+            "How do I sign a tag?",
+            "- example: merge of the signed tag\n\nTags help (see How to sign a tag).\n\n`-s`: Make a signed tag.",
+            "`-s`: Make a signed tag.",
+        ),
+        (
+            "How is the array stopped?",
+            "# mdadm --stop the array\nmdadm: array stopped\n```\n\nThe array is stopped by `mdadm --stop`.",
+            "The array is stopped by `mdadm --stop`.",
+        ),
+        (
+            "Who founded the Harbour project?",
+            "The Harbour project was founded on trust. Ada Lind, founder of the Harbour project, led it at first.",
+            "Ada Lind, founder of the Harbour project, led it at first.",
+        ),
+        (
+            "What is a tombstone?",
+            "A tombstone also stays after an import. A tombstone is a mark of what was forgotten.",
+            "A tombstone is a mark of what was forgotten.",
+        ),
+        (
+            "How long are logs kept?",
+            "Logs are kept in version 3 too. Logs are kept for two weeks.",
+            "Logs are kept for two weeks.",
+        ),
+        (
             "Why is the lock needed?",
             "The lock is needed in most programs. The lock is needed because threads share the list.",
             "The lock is needed because threads share the list.",

@@ -130,7 +130,7 @@ def test_a_calendar_has_a_record_for_each_event():
         ("a.csv", 'name;note\nAda;"two\nlines"\nBen;x\n', "name: Ada; note: two lines\nname: Ben; note: x", [2, 4]),
         ("a.tsv", "1\t2\n3\t4\n", "1; 2\n3; 4", [1, 2]),
         ("a.csv", "name,age\n", "name, age", [None]),
-        ("a.jsonl", '{"a": 1, "b": null}\n\n{"a": [2, "x"]}\n', "a: 1\n\na: 2, x", [1, 3]),
+        ("a.jsonl", '{"a": 1, "b": null}\n\n{"a": [2, "x"]}\n', "a: 1\na: 2, x", [1, 3]),
         ("a.json", '[{"a": {"b": true}, "c": [{"d": "e"}]}, 7]', "a.b: true; c.1.d: e\n\n7", [None, None]),
         (
             "a.json",

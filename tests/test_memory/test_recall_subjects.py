@@ -89,6 +89,7 @@ OWN = [
         (OWN, "Where did I live before?", OWN[1]),
         (OWN, "What's my job?", OWN[3]),
         (OWN, "Whom do I work for?", OWN[3]),
+        ([*OWN, "I go to work by bike."], "Where do I work?", OWN[3]),
         (["Ich wohne in Linz.", "Der Hund wohnt im Garten.", "Wir sind nach Graz gezogen."], "Wo wohne ich?", "Graz"),
         (["Vivo en Madrid.", "Mi hermana vive en Roma.", "En mayo me mudé a Bilbao."], "¿Dónde vivo?", "Bilbao"),
         (["我住在上海。", "我姐姐住在北京。", "五月我搬到了广州。"], "我住在哪里", "广州"),

@@ -399,11 +399,18 @@ class SqliteStore:
             recorded = read_space(connection)
             indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
 
+            readers: dict[str, SqliteNamespaceReader] = {}
+
             def reader(name: str) -> SqliteNamespaceReader | None:
+                if name in readers:
+                    return readers[name]
                 if (head := read_namespace_head(connection, name)) is None:
                     indexes.forget(name)
                     return None
-                return SqliteNamespaceReader(connection, indexes, name, head, matrix_limit=self._matrix_limit)
+                found = SqliteNamespaceReader(connection, indexes, name, head, matrix_limit=self._matrix_limit)
+                if shared:  # else this thread may write between two calls
+                    readers[name] = found
+                return found
 
             space, mode = self._known_space(recorded), search or self.search_mode
             yield IndexView(space, self.analyzer, reader, allowed=allowed, search=mode, recorded=recorded)

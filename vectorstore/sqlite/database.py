@@ -62,7 +62,7 @@ class SqliteDatabase:
         components: Sequence[Component] = (),
         create: bool = True,
         read_only: bool = False,
-        busy_timeout: float = 10.0,
+        busy_timeout: float = 30.0,
         clock: Callable[[], datetime] = utc_now,
         token: RandomBytes = os.urandom,
     ) -> None:

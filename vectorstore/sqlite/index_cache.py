@@ -442,7 +442,7 @@ class SqliteNamespaceReader:
 
     def _fresh(self) -> LoadedIndex:
         """Return the index in the state of the read transaction, which does not change under a reader."""
-        if self._loaded is None:
+        if self._loaded is None or self._loaded.revision != self._head.revision:
             self._loaded = self._indexes.fresh(self._connection, self._name)
             assert self._loaded is not None, "a reader is of a namespace that was written"
         return self._loaded

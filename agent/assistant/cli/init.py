@@ -25,7 +25,7 @@ from agent.assistant.local_time import machine_zone
 from agent.assistant.model_servers import FoundServers, find_servers
 from agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 
-_FACTS_COST: Final = "one more request to the model each turn, with the turn's text and about as many tokens again"
+_FACTS_COST: Final = "one more request each time, of about 400 tokens, your words and what is known of them"
 _NO_MODEL: Final = "none: questions are answered with quotes from the memory"
 
 
@@ -40,7 +40,7 @@ def init(
     ] = None,
     key_stdin: Annotated[bool, typer.Option("--key-stdin", help="Read the server's key from standard input.")] = False,
     facts: Annotated[
-        bool | None, typer.Option("--facts/--no-facts", help="Have the model note facts after each turn.")
+        bool | None, typer.Option("--facts/--no-facts", help="Have the model look for facts in what you state.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: take what is given, and what is found.")] = False,
     json: JsonOption = False,
@@ -145,8 +145,10 @@ def _asked(
         zone = _ask_setting("zone", "Your time zone", settings.zone or machine)
         answers["zone"] = None if zone == machine else zone
     if "extract_facts" not in given and settings.model is not None:
-        print_note(f"The model can note facts after each turn: {_FACTS_COST}.")
-        answers["extract_facts"] = confirm("Shall it?")
+        print_note(f"The model can look for facts in what you state: {_FACTS_COST}.")
+        usual = settings.extract_facts
+        answer = ask_line("Shall it?", "yes" if usual else "no").lower()
+        answers["extract_facts"] = answer in ("y", "yes") or (usual and answer not in ("n", "no"))
     return answers
 
 
@@ -224,7 +226,7 @@ def _print_report(
         "name": settings.name,
         "language": settings.language,
         "zone": settings.zone,
-        "facts": "noted by the model after each turn" if settings.extract_facts else None,
+        "facts": "looked for by the model in what you state" if settings.extract_facts else None,
     }
     for label, text in lines.items():
         if text:

@@ -33,11 +33,11 @@ class JsonLoader:
 class JsonLinesLoader:
     """Loads ``.jsonl`` and ``.ndjson``: a record for each line."""
 
-    name = "jsonl/1"
+    name = "jsonl/2"
     media_type = "text/plain"
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the records with an empty line between them; a line that is no JSON raises ``LoadError``."""
+        """Return a line for each record; a line that is no JSON raises ``LoadError``."""
         text, notes = decode_text(data, source)
         parts: list[str] = []
         lines: list[tuple[int, int]] = []
@@ -49,8 +49,8 @@ class JsonLinesLoader:
             if record:
                 parts.append(record)
                 lines.append((length, number))
-                length += len(record) + 2
-        return LoadedDocument(text="\n\n".join(parts), lines=tuple(lines), notes=notes)
+                length += len(record) + 1
+        return LoadedDocument(text="\n".join(parts), lines=tuple(lines), notes=notes)
 
 
 class NotebookLoader:

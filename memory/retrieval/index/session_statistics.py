@@ -42,6 +42,7 @@ class Participants:
         self._addressed: defaultdict[str, Counter[int]] | None = None
         """Whom each word addresses, and how often: counted when it is asked for, and kept up to date from then on."""
         self._aliases: dict[str, tuple[int, int]] | None = {}
+        self._present: tuple[tuple[int, str], ...] | None = None
 
     def number(self, name: str) -> int:
         """Return the number of a participant; a new name gets the next one."""
@@ -61,7 +62,7 @@ class Participants:
         was_present = speaker in self._turns
         _add_count(self._turns, speaker, turns)
         if was_present != (speaker in self._turns):
-            self._aliases = None
+            self._aliases = self._present = None
         if session < 0:
             return
         speakers = self._speakers_of[session]
@@ -79,9 +80,12 @@ class Participants:
         if calls or joins_or_leaves:
             self._aliases = None
 
-    def present(self) -> list[tuple[int, str]]:
+    def present(self) -> tuple[tuple[int, str], ...]:
         """Return number and name of the participants that have turns, by name."""
-        return sorted(((number, self._names[number]) for number in self._turns), key=lambda pair: pair[1])
+        if self._present is None:
+            numbered = ((number, self._names[number]) for number in self._turns)
+            self._present = tuple(sorted(numbered, key=lambda pair: pair[1]))
+        return self._present
 
     def sessions(self, participant: int) -> list[int]:
         """Return the sessions that *participant* takes part in."""

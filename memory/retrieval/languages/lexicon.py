@@ -52,7 +52,7 @@ class Lexicon:
       before. ``frame_words`` say nothing of a question's topic when it asks for a time alone ("what did I say
       yesterday").
     - ``exclusion`` finds what a question sets aside ("besides tea"), ``order`` a word that asks for one of several in
-      time ("the latest"), or for a degree ("how old"), and names no topic; ``light_verb`` one that says little of it
+      time ("the latest"), or for an age ("how old"), and names no topic; ``light_verb`` one that says little of it
       ("take", "go").
     - ``possessive`` may follow a name. ``ordinal`` follows the number of a day, ``of`` joins it to its month and that
       to its year.

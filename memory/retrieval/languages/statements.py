@@ -201,6 +201,7 @@ def is_about_possession(text: str) -> bool:
     return bool(people) and people[0].owns and people[0].start <= _SUBJECT_END
 
 
+@lru_cache(maxsize=64)
 def people_of(text: str) -> tuple[str, ...]:
     """Return the people that *text* names, as in ``StatementAnalysis``, in their order."""
     return tuple(dict.fromkeys(person.key for person in _find_people(_Statement(text))))

@@ -16,7 +16,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature, is_kin, people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion
-from memory.retrieval.scoring.newer_statements import own_speakers
+from memory.retrieval.scoring.newer_statements import spoken_alone
 from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ def tells_attribute(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestio
         tells[[i for i in of_person.tolist() if index.people.of(int(rows[i]))[0] in people]] = True
     tells &= (features & int(NOT_FACTUAL)) == 0
     tells &= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) == 0
-    return np.asarray(tells & np.isin(columns["speaker"], own_speakers(index)) & ~columns["assistant"])
+    return np.asarray(tells & spoken_alone(index, columns["speaker"]) & ~columns["assistant"])
 
 
 def attribute_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: int) -> Rows:

@@ -46,6 +46,7 @@ from memory.retrieval.scoring.newer_statements import (
     find_older_statement,
     modality_scores,
     own_speakers,
+    spoken_alone,
 )
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
@@ -141,7 +142,7 @@ def score_conversation(
     moment = to_microseconds(validity.as_of or validity.now)
     if question.time.period is not None:
         after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))
-        is_own = np.isin(index.columns["speaker"][rows], own_speakers(index))
+        is_own = spoken_alone(index, index.columns["speaker"][rows])
         parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_list or question.dates):
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
@@ -228,20 +229,25 @@ def _has_number(index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals: F
 def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
     """Return which of *rows* are notes, or turns of the one person who talks here, with an assistant."""
     columns = index.fields(rows)
-    is_own = np.isin(columns["speaker"], own_speakers(index)) & ~columns["assistant"]
+    is_own = spoken_alone(index, columns["speaker"]) & ~columns["assistant"]
     return np.asarray((columns["session"] == NO_SESSION) | is_own)
 
 
 def _mean_cosine(query: NamespaceQuery) -> float:
-    """Return the mean cosine of the question with ``_TYPICAL_MEMORIES``, evenly spread; 0 without vectors.
+    """Return the mean cosine of the question with the typical memories; 0 without vectors."""
+    cosines = query.cosines(_typical_rows(query.index))
+    found = np.zeros(0) if cosines is None else cosines[np.isfinite(cosines)]
+    return float(found.mean()) if len(found) else 0.0
+
+
+def _typical_rows(index: RetrievalIndex) -> Rows:
+    """Return ``_TYPICAL_MEMORIES`` rows, evenly spread.
 
     What states nothing is left out: a question is near to other questions.
     """
-    alive = np.flatnonzero(query.index.alive.rows)
+    alive = np.flatnonzero(index.alive.rows)
     spread = alive[:: -(-len(alive) // _TYPICAL_MEMORIES) or 1]
-    cosines = query.cosines(spread[~query.index.hidden_utterances(spread)])
-    found = np.zeros(0) if cosines is None else cosines[np.isfinite(cosines)]
-    return float(found.mean()) if len(found) else 0.0
+    return np.asarray(spread[~index.hidden_utterances(spread)], dtype=np.int64)
 
 
 def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:
@@ -278,10 +284,12 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     index = query.index
     window = neighbour_window(index.links, rows)
     distinct = window.distinct_rows()
-    hidden = np.zeros(len(index.ids), dtype=np.bool_)
-    hidden[distinct[query.validity.hidden(index, distinct)]] = True
-    window = window.without(hidden)
-    window = window.without_statements(index.columns["demotion"] == 0, of=index.monologues(rows))
+    if len(invalid := distinct[query.validity.hidden(index, distinct)]):
+        hidden = np.zeros(len(index.ids), dtype=np.bool_)
+        hidden[invalid] = True
+        window = window.without(hidden)
+    if (alone := index.monologues(rows)).any():
+        window = window.without_statements(index.columns["demotion"] == 0, of=alone)
     positions = row_positions(distinct, len(index.ids))
     smoothed = stated = own_words = np.zeros(len(rows))
     by_word = np.zeros((len(rows), len(words.numbers)), dtype=np.float32)
@@ -298,10 +306,10 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
             match[echoes] = 0.0  # an echo is no evidence for its neighbours either, except for its answer (*own_words*)
             stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
             smoothed = np.maximum(stated, own_words)
-    similarities = query.cosines(distinct)
+    similarities = query.cosines(np.concatenate([distinct, _typical_rows(index)]))  # all at once is cheaper
     if similarities is None:
         return _TurnMatches(smoothed, stated, own_words, by_word, np.zeros(len(rows)), None, is_echo, window.answered)
-    cosines = np.append(similarities, 0.0)
+    cosines = np.append(similarities[: len(distinct)], 0.0)
     finite = np.nan_to_num(cosines)
     finite[echoes] = 0.0
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)

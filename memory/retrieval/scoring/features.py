@@ -136,7 +136,7 @@ class NamespaceQuery:
 
     def ids(self, rows: Rows) -> list[str]:
         """Return the ids of *rows*."""
-        return [self.index.ids[row] for row in rows.tolist()]
+        return list(map(self.index.ids.__getitem__, rows.tolist()))
 
     def text_scores(self, text: str, ids: Sequence[str]) -> Floats:
         """Return BM25 of *text* for each of *ids*."""

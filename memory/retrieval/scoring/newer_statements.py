@@ -73,6 +73,11 @@ def own_speakers(index: RetrievalIndex) -> list[int]:
     return [NOBODY, *users, *(named if len(named) == 1 else ())]
 
 
+def spoken_alone(index: RetrievalIndex, speakers: Rows) -> NDArray[np.bool_]:
+    """Return which of *speakers* are those of one person (``own_speakers``)."""
+    return np.asarray(np.logical_or.reduce([speakers == own for own in own_speakers(index)]), dtype=np.bool_)
+
+
 def find_newer_statements(
     query: NamespaceQuery, rows: Rows, ids: Sequence[str], totals: Floats, moment: int
 ) -> NewerStatements:
@@ -145,7 +150,7 @@ def modality_scores(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats
     features = columns["statement_features"]
     plain = (features & int(NOT_FACTUAL)) == 0
     share = np.where(features & int(StatementFeature.PLAN), _PLAN_LOSS, _MODAL_LOSS)
-    is_note = (columns["session"] == NO_SESSION) & np.isin(columns["speaker"], own_speakers(query.index))
+    is_note = (columns["session"] == NO_SESSION) & spoken_alone(query.index, columns["speaker"])
     share[plain | ~is_note] = 0.0
     return np.asarray(-share * max(float(totals.max(initial=0.0)), 0.0))
 
@@ -161,12 +166,13 @@ class _Matter:
         self._times = statement_times(index, rows)
         barred = (self._features & int(NOT_FACTUAL)) != 0
         barred |= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
-        barred |= ~np.isin(columns["speaker"], own_speakers(index)) | columns["assistant"]
+        is_own = spoken_alone(index, columns["speaker"])
+        barred |= ~is_own | columns["assistant"]
         barred |= (
             columns["trust"] > columns["trust"][position]
         )  # what a tool says of the user changes no word of theirs
         is_newer = (self._times > self._times[position]) & (self._times <= moment) & ~barred
-        own = np.isin(columns["speaker"][position], own_speakers(index)) and not columns["assistant"][position]
+        own = is_own[position] and not columns["assistant"][position]
         self._newer = np.flatnonzero(is_newer) if own else np.zeros(0, dtype=np.int64)
         self._cosines = np.zeros(len(rows))
         self._ids = ids

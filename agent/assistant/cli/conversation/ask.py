@@ -13,6 +13,7 @@ import typer
 from agent.assistant.cli.citations import citation_lines
 from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
+from agent.assistant.cli.conversation.plain_requests import asks_for_profile
 from agent.assistant.cli.documents import chosen_documents
 from agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
 from agent.assistant.cli.options import (
@@ -27,6 +28,7 @@ from agent.assistant.cli.options import (
     TypeOption,
 )
 from agent.assistant.cli.output import print_json, print_line, print_note, print_text
+from agent.assistant.cli.profile import profile as show_profile
 from agent.assistant.cli.prompts import read_text_argument
 from agent.assistant.cli.waiting import WaitingStatus, show_wait
 
@@ -64,6 +66,9 @@ def ask(
     files = [read_attachment(path) for path in attach or ()]
     if question != ["-"] and (piped := _piped_input()).strip():
         files.append((STANDARD_INPUT, piped))
+    if asks_for_profile(words) and not (json or files or tag or source or type or collection):
+        show_profile(context, every=False, rules=False, json=False)
+        return
     attachments = Attachments()
     with opened_assistant(context, reads_only=True, attached=attachments if files else None) as assistant:
         where = chosen_documents(assistant.opened, source, type, modified_since, modified_until, collection=collection)

@@ -23,7 +23,7 @@ _FORGET: Final = re.compile(
 )
 _PROFILE: Final = re.compile(
     r"(?:so,? |and |ok,? )?(?:(?:what|tell me (?:what|everything)) (?:do )?you (?:know|remember|have) about me"
-    r"|what (?:is|do you have) (?:known|remembered|stored) about me|who am i(?: to you)?"
+    r"|what (?:is|do you have) (?:known|remembered|stored) about me"
     r"|was wei(?:ß|ss)t du (?:alles )?über mich|qué sabes (?:de|sobre) mí|que sais-tu (?:de|sur) moi)"
     r"|你(?:都)?知道(?:关于)?我(?:的)?(?:什么|哪些)(?:事情?)?|你对我(?:了解|知道)(?:多少|什么)",
     re.IGNORECASE,
