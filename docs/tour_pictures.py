@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-COLUMNS, LINES = 84, 40
+COLUMNS, LINES = 92, 40
 PROMPT = "$ "
 PASTED = "\x1b[200~The recipe:\n- 500 g flour\n- 7 g salt\n- 猫粮 for Misu\x1b[201~"
 
@@ -39,7 +39,8 @@ SCENES = (
         "0-first-minute",
         (
             ("tellback\n", "\n$"),
-            ("tellback init\n", "Your name"),
+            ("tellback init\n", "Number [2]"),
+            ("\n", "Your name"),
             ("Mira\n", "anguage"),
             ("\n", "ime zone"),
             ("Europe/Lisbon\n", "\n$"),
@@ -86,7 +87,7 @@ SCENES = (
         (
             ("tellback backup memory-backup.db\n", "MB"),
             ("export HOME=$OTHER && cd\n", "cd\n$"),
-            ("tellback restore ~/memory-backup.db\n", "memories and passages"),
+            ("tellback restore ~/memory-backup.db\n", "10 memories"),
             ("tellback ask 'Where does my sister live?'\n", "[1] you"),
         ),
     ),
@@ -172,7 +173,7 @@ def main() -> None:
     """Live through the week and write the pictures."""
     target = Path(__file__).with_name("tour")
     target.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         home, other = Path(temporary) / "mira", Path(temporary) / "laptop"
         for folder in (home, other):
             folder.mkdir()

@@ -18,6 +18,7 @@ from agent.assistant.cli.output import (
     print_table,
     print_text,
     progress_bar,
+    shown_path,
 )
 from agent.assistant.cli.resident import end_residents
 from agent.assistant.local_time import local_now
@@ -55,7 +56,7 @@ def backup(
     if json:
         print_json(_backup_json(done))
         return
-    print_text(f"{done.path}: {done.bytes / 1e6:.1f} MB, checked")
+    print_text(f"{shown_path(done.path)}: {done.bytes / 1e6:.1f} MB, checked")
     if file is not None:
         print_note("     -> what is forgotten later stays in it; the receipt of each `tellback forget` names it")
 
@@ -91,9 +92,9 @@ def restore(
         print_json({"path": str(report.path), "source": str(report.source), "entries": report.entries, "kept": kept})
         return
     held = format_count(report.entries, "memory or passage", "memories and passages")
-    print_text(f"{report.path} is {report.source} now: {held}")
+    print_text(f"{shown_path(report.path)} is {shown_path(report.source)} now: {held}")
     if report.kept is not None:
-        print_text(f"the memory that was there: {report.kept}")
+        print_text(f"the memory that was there: {shown_path(report.kept)}")
         print_note("     -> what was forgotten since the backup was made is in it again; delete the old file when done")
 
 

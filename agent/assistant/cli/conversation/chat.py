@@ -14,7 +14,7 @@ from agent.assistant.cli.command_context import global_options, opened_assistant
 from agent.assistant.cli.conversation.session import ChatSession
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import AttachOption
-from agent.assistant.cli.output import format_count, one_line, print_note
+from agent.assistant.cli.output import format_count, one_line, print_note, shown_path
 from agent.assistant.cli.prompts import piped_input_lines
 from agent.assistant.cli.sessions import known_session, new_session, session_words
 
@@ -80,7 +80,7 @@ def _talk(talk: ChatSession) -> None:
         return
     settings = talk.opened.settings
     model = settings.model or "no model: statements are kept, questions answered by quotes"
-    print_note(f"tellback · {settings.memory} · {model}")
+    print_note(f"tellback · {shown_path(settings.memory)} · {model}")
     print_note(_FIRST_HELP)
     talk.editor = _line_editor(talk)
     for line in _plain_lines() if talk.editor is None else iter(talk.editor.read, None):
