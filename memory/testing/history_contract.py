@@ -9,8 +9,8 @@ class TestMyHistory(HistoryStorageContract):
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -52,7 +52,7 @@ class SyncHistory:
 
         def call(*arguments: Any, **options: Any) -> Any:
             answer = member(*arguments, **options)
-            return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+            return asyncio.run(answer) if isinstance(answer, Coroutine) else answer
 
         return call
 

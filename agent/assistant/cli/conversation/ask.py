@@ -104,7 +104,7 @@ def ask(
                 print_note(warning)
         if begins:
             program = "tellback" if shutil.which("tellback") else sys.argv[0]
-            print_note(f"\nNext: {program} ingest FOLDER, to ask your own files; {program} chat, to be remembered.")
+            print_note(f"\nNext: {program} ingest FOLDER reads more files, {program} chat remembers what you tell it.")
     if result.ending == "too_long":
         raise typer.Exit(EXIT_ENDPOINT)
 
