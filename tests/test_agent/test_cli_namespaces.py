@@ -71,6 +71,7 @@ COMMANDS = {
     "why-not": ["why-not", "Where is the key of the shed?", "m3"],
 }
 OF_THE_FILE = {
+    "init": "settings, not memories",
     "backup": "the owner's: the file as a whole",
     "restore": "the owner's: the file as a whole",
     "config": "what is set",

@@ -233,6 +233,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.find_ids", lambda memory, namespace: memory.find_ids(id[:2], namespace=namespace, limit=100)),
         ("LongTermMemory.count", lambda m, n: m.count(namespace=n)),
         ("LongTermMemory.stats", lambda m, n: m.stats(namespace=n)),
+        ("LongTermMemory.profile", lambda m, n: m.profile(namespace=n)),
         ("LongTermMemory.pending", lambda m, n: m.pending(namespace=n)),
         ("LongTermMemory.flush", lambda m, n: m.flush(namespace=n)),
         ("LongTermMemory.forget", lambda m, n: m.forget([id], namespace=n)),
@@ -249,6 +250,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.import_", lambda m, n: m.import_(elsewhere, mode=mode, namespace=n)),
         ("KnowledgeBase.ingest", lambda m, n: knowledge(m, n).ingest([documents])),
         ("KnowledgeBase.documents", lambda m, n: knowledge(m, n).documents()),
+        ("KnowledgeBase.collections", lambda m, n: knowledge(m, n).collections()),
         (
             "KnowledgeBase.ingest_text",
             lambda m, n: knowledge(m, n).ingest_text(f"The {word} is by the door.", source="t"),
@@ -307,6 +309,8 @@ def looking(documents: Path) -> list[Named]:
         ("pending", lambda m, n: m.pending(namespace=n)),
         ("sessions", lambda m, n: m.conversations.sessions(namespace=n)),
         ("documents", lambda m, n: KnowledgeBase(m, namespace=n).documents()),
+        ("collections", lambda m, n: KnowledgeBase(m, namespace=n).collections()),
+        ("profile", lambda m, n: m.profile(namespace=n)),
         ("dry run", lambda m, n: m.forget_namespace(n, dry_run=True)),
     ]
     for one in SESSIONS:
@@ -337,7 +341,7 @@ def ending(documents: Path) -> list[Named]:
         ("remember", lambda m, n: m.remember_many(texts, namespace=n)),
         ("flush", lambda m, n: m.flush(namespace=n)),
     ]
-    return [*calls, *looking(documents)[:9], ("gone", lambda m, n: m.forget_namespace(n)), *looking(documents)[:9]]
+    return [*calls, *looking(documents)[:11], ("gone", lambda m, n: m.forget_namespace(n)), *looking(documents)[:11]]
 
 
 async def answered(call: Call, memory: LongTermMemory, namespace: str) -> str:
@@ -439,6 +443,8 @@ OF_THE_FILE = {
     "NearDuplicates.decide_beside": "a policy: it is shown what is near by remember and its like (Setting.near)",
     "ReplacementJudge.decide_beside": "as NearDuplicates.decide_beside",
     "SqliteEmbeddingCache": "as CachedEmbedder",
+    "lane_counts": "counts entries of a closed file, by their partition",
+    "remove_backup": "the owner's: it removes such a copy",
     "history.namespaces": "the owner's list of them",
     "store_namespace": "a name of a partition, made of its arguments alone",
 }

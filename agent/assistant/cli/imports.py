@@ -64,7 +64,7 @@ class ImportOptions:
 @with_error_report
 @with_options(ImportOptions)
 def import_files(context: typer.Context, options: ImportOptions) -> None:
-    """Move in: take in what other assistants, notes and tables hold, or an export of tellback.
+    """Take in an export, other assistants, notes or tables.
 
     FILE is recognised by its content: the data export of ChatGPT or Claude (the ZIP file as it came, or what was in
     it), the logs of llm, a Markdown vault, a table (CSV, JSON Lines), an export of tellback. The same again adds
