@@ -58,11 +58,11 @@ def squad(folder: Path) -> Library:
     questions: list[Question] = []
     for file in sorted((folder / "squad").glob("*.json")):
         for article in json.loads(file.read_text("utf-8"))["data"]:
-            for at, paragraph in enumerate(article["paragraphs"]):
-                id = f"{article['title']}-{at:03d}"
+            for position, paragraph in enumerate(article["paragraphs"]):
+                id = f"{article['title']}-{position:03d}"
                 documents[id] = paragraph["context"]
-                asked = (one for one in paragraph["qas"] if not one.get("is_impossible"))
-                questions += [Question(one["question"], "answerable", {id: 1}) for one in asked]
+                asked = (item for item in paragraph["qas"] if not item.get("is_impossible"))
+                questions += [Question(item["question"], "answerable", {id: 1}) for item in asked]
     return Library(documents, tuple(questions))
 
 
@@ -80,9 +80,9 @@ def cranfield(folder: Path) -> Library:
             judged.setdefault(int(query), {})[document] = 5 - int(code)
     queries = _records((folder / "cranfield" / "cran.qry").read_text("utf-8"))
     questions = [  # judgements count the queries, whatever number they carry
-        Question(" ".join(fields["W"].split()), "all", judged[at])
-        for at, (_, fields) in enumerate(queries, 1)
-        if judged.get(at)
+        Question(" ".join(fields["W"].split()), "all", judged[position])
+        for position, (_, fields) in enumerate(queries, 1)
+        if judged.get(position)
     ]
     return Library(documents, tuple(questions))
 
@@ -98,13 +98,13 @@ def fingerprint(folder: Path, names: Sequence[str]) -> str:
 
 def _conversation(sample: Mapping[str, object]) -> Conversation:
     name = str(sample["sample_id"])
-    said = sample["conversation"]
-    assert isinstance(said, dict)
+    conversation = sample["conversation"]
+    assert isinstance(conversation, dict)
     turns: list[Memory] = []
-    sessions = sorted(int(key[8:]) for key in said if re.fullmatch(r"session_\d+", key))
+    sessions = sorted(int(key[8:]) for key in conversation if re.fullmatch(r"session_\d+", key))
     for session in sessions:
-        at = datetime.strptime(said[f"session_{session}_date_time"], _DATE).replace(tzinfo=UTC)
-        for sequence, turn in enumerate(said[f"session_{session}"]):
+        changed = datetime.strptime(conversation[f"session_{session}_date_time"], _DATE).replace(tzinfo=UTC)
+        for sequence, turn in enumerate(conversation[f"session_{session}"]):
             turns.append(
                 Memory(
                     turn["text"],
@@ -113,7 +113,7 @@ def _conversation(sample: Mapping[str, object]) -> Conversation:
                     speaker=turn["speaker"],
                     session=f"{name}/{session}",
                     sequence=sequence,
-                    occurred_at=at,
+                    occurred_at=changed,
                     caption=turn.get("blip_caption", ""),
                     key=f"{name}/{turn['dia_id']}",
                 )
@@ -121,8 +121,8 @@ def _conversation(sample: Mapping[str, object]) -> Conversation:
     asked = sample["qa"]
     assert isinstance(asked, list)
     keys = {turn.key for turn in turns}
-    questions = (_asked(one, name, keys) for one in asked)
-    return Conversation(name, tuple(turns), tuple(one for one in questions if one.evidence))
+    questions = (_asked(question, name, keys) for question in asked)
+    return Conversation(name, tuple(turns), tuple(question for question in questions if question.evidence))
 
 
 def _asked(one: Mapping[str, object], name: str, keys: set[str | None]) -> Question:

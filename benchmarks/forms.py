@@ -25,9 +25,9 @@ def told_to_an_assistant(conversation: Conversation) -> Iterator[Conversation]:
     for user in speakers:
         others = [name for name in speakers if name != user]
         asked = [
-            replace(one, text=in_first_person(one.text, user))
-            for one in conversation.questions
-            if _names(one.text, user) and not any(_names(one.text, other) for other in others)
+            replace(question, text=in_first_person(question.text, user))
+            for question in conversation.questions
+            if _names(question.text, user) and not any(_names(question.text, other) for other in others)
         ]
         turns = [
             replace(turn, role="user" if turn.speaker == user else "assistant", speaker=None)
@@ -40,7 +40,9 @@ def told_to_an_assistant(conversation: Conversation) -> Iterator[Conversation]:
 def named_alone(conversation: Conversation) -> list[Question]:
     """Return the questions that the assistant form asks, as they were."""
     speakers = sorted({turn.speaker for turn in conversation.turns if turn.speaker})
-    return [one for one in conversation.questions if sum(_names(one.text, name) for name in speakers) == 1]
+    return [
+        question for question in conversation.questions if sum(_names(question.text, name) for name in speakers) == 1
+    ]
 
 
 def in_first_person(text: str, name: str) -> str:
@@ -82,14 +84,14 @@ def follow_ups(conversation: Conversation) -> list[FollowUp]:
     telling = [frozenset(terms(one.text)) - of_names for one in asked]
     sessions = [{session_of[id] for id in one.evidence} for one in asked]
     found = []
-    for at, whole in enumerate(asked):
+    for position, whole in enumerate(asked):
         named = [name for name in names if _names(whole.text, name)]
         if len(named) != 1:
             continue
         shared = [
-            (telling[at] & telling[other], first)
+            (telling[position] & telling[other], first)
             for other, first in enumerate(asked)
-            if other != at and _names(first.text, named[0]) and sessions[at] & sessions[other]
+            if other != position and _names(first.text, named[0]) and sessions[position] & sessions[other]
         ]
         words, first = max(shared, key=lambda one: len(one[0]), default=(frozenset(), whole))
         if words:
@@ -101,13 +103,13 @@ def follow_ups(conversation: Conversation) -> list[FollowUp]:
 def _leaning(text: str, name: str, words: frozenset[str], terms: Callable[[str], list[str]]) -> str:
     text = re.sub(rf"\b{re.escape(name)}['\u2019]s\b", "their", text)
     text = re.sub(rf"\b{re.escape(name)}\b", "they", text)
-    said: list[str] = []
+    items: list[str] = []
     for word in text.split():
         if not words.intersection(terms(word)):
-            said.append(word)
-        elif "that" not in said:
-            said.append("that")
-    text = " ".join(said).rstrip("?") + "?"
+            items.append(word)
+        elif "that" not in items:
+            items.append("that")
+    text = " ".join(items).rstrip("?") + "?"
     return "And " + text[:1].lower() + text[1:]
 
 

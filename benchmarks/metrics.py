@@ -40,7 +40,7 @@ def all_of(answer: Answer, k: int) -> float:
 
 def reciprocal(answer: Answer) -> float:
     """Return 1 / place of the first evidence; 0 where none was found."""
-    return next((1 / at for at, id in enumerate(answer.ranked, 1) if id in answer.evidence), 0.0)
+    return next((1 / position for position, id in enumerate(answer.ranked, 1) if id in answer.evidence), 0.0)
 
 
 def gain(answer: Answer, k: int) -> float:
@@ -60,22 +60,22 @@ MEASURES: dict[str, Callable[[Answer], float]] = {
 
 def recall_at(answers: Sequence[Answer], k: int) -> float:
     """Return the share of each question's evidence among its first *k*, averaged over questions."""
-    return mean([share_of(one, k) for one in answers])
+    return mean([share_of(item, k) for item in answers])
 
 
 def all_at(answers: Sequence[Answer], k: int) -> float:
     """Return the share of questions whose evidence is all among the first *k*."""
-    return mean([all_of(one, k) for one in answers])
+    return mean([all_of(item, k) for item in answers])
 
 
 def mrr(answers: Sequence[Answer]) -> float:
     """Return the mean of 1 / place of the first evidence; 0 where none was found."""
-    return mean([reciprocal(one) for one in answers])
+    return mean([reciprocal(item) for item in answers])
 
 
 def ndcg_at(answers: Sequence[Answer], k: int) -> float:
     """Return the normalised discounted cumulative gain of the first *k*, gain = grade."""
-    return mean([gain(one, k) for one in answers])
+    return mean([gain(item, k) for item in answers])
 
 
 def mean(values: Sequence[float]) -> float:
@@ -84,9 +84,9 @@ def mean(values: Sequence[float]) -> float:
 
 
 def _gain(answer: Answer, k: int) -> float:
-    return sum(answer.evidence.get(id, 0) / log2(at + 1) for at, id in enumerate(answer.ranked[:k], 1))
+    return sum(answer.evidence.get(id, 0) / log2(position + 1) for position, id in enumerate(answer.ranked[:k], 1))
 
 
 def _best_gain(answer: Answer, k: int) -> float:
     best = sorted(answer.evidence.values(), reverse=True)[:k]
-    return sum(grade / log2(at + 1) for at, grade in enumerate(best, 1))
+    return sum(grade / log2(position + 1) for position, grade in enumerate(best, 1))

@@ -55,8 +55,8 @@ def _drawn(rng: random.Random, letters: str, count: int) -> str:
 def _card(rng: random.Random, prefix: str, length: int) -> str:
     digits = prefix + "".join(rng.choice(string.digits) for _ in range(length - len(prefix) - 1))
     total = sum(
-        (2 * int(one) - 9 if int(one) > 4 else 2 * int(one)) if place % 2 == 0 else int(one)
-        for place, one in enumerate(reversed(digits))
+        (2 * int(digit) - 9 if int(digit) > 4 else 2 * int(digit)) if place % 2 == 0 else int(digit)
+        for place, digit in enumerate(reversed(digits))
     )
     return digits + str(-total % 10)
 
@@ -87,7 +87,7 @@ def _web_token(rng: random.Random) -> str:
 
 def _pem(rng: random.Random, kind: str) -> str:
     body = base64.b64encode(rng.randbytes(600)).decode()
-    lines = [body[at : at + 64] for at in range(0, len(body), 64)]
+    lines = [body[position : position + 64] for position in range(0, len(body), 64)]
     return "\n".join([f"-----BEGIN {kind}PRIVATE " + "KEY-----", *lines, f"-----END {kind}PRIVATE " + "KEY-----"])
 
 
@@ -175,7 +175,7 @@ _TOLD: dict[str, tuple[str, Callable[[random.Random], str]]] = {
 
 
 def _grouped(digits: str) -> str:
-    return " ".join(digits[at : at + 4] for at in range(0, 16, 4))
+    return " ".join(digits[position : position + 4] for position in range(0, 16, 4))
 
 
 def secrets(seed: int, each: int = 1) -> Iterator[Case]:

@@ -306,7 +306,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], No
     passed = trace() if given.trace else []
     show(files, passed)
     if given.modules is not None:
-        modules = next((one.modules for one in passed if one.call == given.modules), None)
+        modules = next((each.modules for each in passed if each.call == given.modules), None)
         if modules is None:
             raise ValueError(f"--modules: no call {given.modules!r} was followed")
         print("\n".join(["", *modules]))
@@ -317,7 +317,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], No
             "folders": folders(files),
             "long_signatures": long_signatures(files),
             "repeated_classes": repeated_classes(files),
-            "trace": [asdict(one) for one in passed],
+            "trace": [asdict(each) for each in passed],
         }
         given.json.write_text(json.dumps(counted, indent=1) + "\n", "utf-8")
     return 0
@@ -348,9 +348,9 @@ def show(files: Sequence[Source], passed: Sequence[Passed]) -> None:
     if passed:
         columns = ("modules", "functions", "calls", "between files", "between folders")
         print(f"\n{'passed through':16}" + "".join(f"{column:>16}" for column in columns))
-        for one in passed:
-            figures = (len(one.modules), one.functions, one.calls, one.switches, one.folder_switches)
-            print(f"{one.call:16}" + "".join(f"{figure:16,}" for figure in figures))
+        for each in passed:
+            figures = (len(each.modules), each.functions, each.calls, each.switches, each.folder_switches)
+            print(f"{each.call:16}" + "".join(f"{figure:16,}" for figure in figures))
 
 
 def _of(files: Iterable[Source], package: str) -> list[Source]:

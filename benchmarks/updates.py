@@ -84,17 +84,17 @@ def updates(seed: int = 0, cases: int = CASES) -> Iterator[Update]:
         old, new = rng.sample(values, 2)
         first, second = forms[0], rng.choice(forms)
         talk = rng.sample(_TALK, 8)
-        said = [*talk[:4], first.format(old), *talk[4:], second.format(new)]
+        items = [*talk[:4], first.format(old), *talk[4:], second.format(new)]
         turns = tuple(
             Memory(
                 text,
                 kind="turn",
                 role="user",
-                session=f"s{at // 3}",
-                sequence=at % 3,
-                occurred_at=_START + timedelta(days=11 * at, hours=rng.randrange(10)),
-                key=f"k{at}",
+                session=f"s{position // 3}",
+                sequence=position % 3,
+                occurred_at=_START + timedelta(days=11 * position, hours=rng.randrange(10)),
+                key=f"k{position}",
             )
-            for at, text in enumerate(said)
+            for position, text in enumerate(items)
         )
         yield Update(question, turns, "k4", "k9", _START + timedelta(days=11 * 6))

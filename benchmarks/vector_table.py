@@ -87,7 +87,7 @@ def run(given: argparse.Namespace) -> int:
     lines = []
     for rows in given.rows:
         measured = measure(rows, given.dimension, given.seed)
-        lines.append({"rows": rows, "figures": {one.name: one.figures for one in measured}})
+        lines.append({"rows": rows, "figures": {item.name: item.figures for item in measured}})
         console.print(_table(measured, rows, given))
     if given.json is not None:
         text = "".join(json.dumps({"about": about(given), **line}) + "\n" for line in lines)
@@ -203,10 +203,10 @@ def _churn(connection: apsw.Connection, layout: Layout, vectors: np.ndarray, row
         keys = range(key, key + count)
         key += count
         for some in _parts(keys):
-            _written(connection, layout.insert, ((one, vectors[one % rows].tobytes()) for one in some))
-        for some in _parts([one for one in keys if one % 10]):
+            _written(connection, layout.insert, ((item, vectors[item % rows].tobytes()) for item in some))
+        for some in _parts([item for item in keys if item % 10]):
             with connection:
-                connection.executemany(layout.delete, ((one,) for one in some))
+                connection.executemany(layout.delete, ((item,) for item in some))
 
 
 def _parts(keys: Iterable[int]) -> Iterator[list[int]]:
@@ -248,8 +248,8 @@ def _table(measured: list[Layout], rows: int, given: argparse.Namespace) -> Tabl
     facts = "; ".join(f"{name} {value}" for name, value in about(given).items())
     table = Table(title=f"{rows:,} vectors of {given.dimension} dimensions", caption=facts)
     table.add_column("what")
-    for one in measured:
-        table.add_column(one.name, justify="right")
+    for item in measured:
+        table.add_column(item.name, justify="right")
     for what in measured[0].figures:
-        table.add_row(what, *(f"{one.figures[what]:,.2f}".removesuffix(".00") for one in measured))
+        table.add_row(what, *(f"{item.figures[what]:,.2f}".removesuffix(".00") for item in measured))
     return table

@@ -67,7 +67,7 @@ def list_backups(database: SqliteDatabase, *, check: bool = False) -> list[Backu
     recorded = {Path(path): datetime.fromisoformat(time) for path, time in database.backups().items()}
     files = [_describe(path, recorded.get(path), check=check) for path in own]
     elsewhere = sorted(recorded.items() - {(path, recorded.get(path)) for path in own}, key=lambda item: item[1])
-    return files + [_describe(path, at, check=check) for path, at in reversed(elsewhere)]
+    return files + [_describe(path, position, check=check) for path, position in reversed(elsewhere)]
 
 
 def known_backups(memory: Path) -> list[BackupFile]:

@@ -155,14 +155,14 @@ def test_every_public_value_that_holds_a_member_converts_its_text() -> None:
     assert len(holding) > 8
     for name, (value, field, kind) in holding.items():
         plain = object.__new__(value)
-        for one in dataclasses.fields(value):
-            object.__setattr__(plain, one.name, None)
-        for one in dataclasses.fields(value):
-            if one.default is not dataclasses.MISSING:
-                object.__setattr__(plain, one.name, one.default)
+        for each in dataclasses.fields(value):
+            object.__setattr__(plain, each.name, None)
+        for each in dataclasses.fields(value):
+            if each.default is not dataclasses.MISSING:
+                object.__setattr__(plain, each.name, each.default)
             for other in holding.values():
-                if (other[0], other[1]) == (value, one.name):
-                    object.__setattr__(plain, one.name, next(iter(other[2])))
+                if (other[0], other[1]) == (value, each.name):
+                    object.__setattr__(plain, each.name, next(iter(other[2])))
         member = list(kind)[-1]
         object.__setattr__(plain, field, member.value)
         plain.__post_init__()

@@ -61,7 +61,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def operation_of(kind: str, of: str) -> str:
     """Return the id of the newest operation of that kind on the memory *of*."""
     operations = RECORD["namespaces"][""]["operations"]
-    return next(one["id"] for one in operations if one["kind"] == kind and one["changes"][0][0] == of)
+    return next(
+        operation["id"] for operation in operations if operation["kind"] == kind and operation["changes"][0][0] == of
+    )
 
 
 def text_of(memory: LongTermMemory, id: str) -> str | None:
@@ -136,7 +138,7 @@ def test_an_idempotency_key_in_the_stored_file_still_finds_its_duplicate(memory:
 
 
 def test_a_soft_delete_in_the_stored_file_can_be_restored(memory: LongTermMemory) -> None:
-    forgetting = [one for one in RECORD["namespaces"][""]["operations"] if one["kind"] == "forget"]
+    forgetting = [item for item in RECORD["namespaces"][""]["operations"] if item["kind"] == "forget"]
     run_sync(memory.restore_forgotten(forgetting[1]["id"]))
     assert RUNNING_OUT in [kept.text for kept in run_sync(memory.list(limit=1000))]
 
@@ -188,8 +190,8 @@ def test_the_command_line_reads_the_stored_file(
 
 
 def test_the_stored_file_accepts_another_turn(memory: LongTermMemory) -> None:
-    said = stored.Message.user("I sold the bicycle.", at=stored.NOW + timedelta(days=1))
-    (report,) = run_sync(memory.remember_turn("tuesday", [said]))
+    user = stored.Message.user("I sold the bicycle.", at=stored.NOW + timedelta(days=1))
+    (report,) = run_sync(memory.remember_turn("tuesday", [user]))
     messages = run_sync(memory.conversations.load("tuesday"))
     assert (report.outcome, messages[-1].message.text, messages[-1].sequence) == ("stored", "I sold the bicycle.", 6)
 

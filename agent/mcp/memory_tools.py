@@ -207,11 +207,11 @@ class MemoryServerTools:
         pinned = [memory for memory in await self.memory.pinned(namespace=self.namespace) if self._may_show(memory)]
         taken = {memory.id for memory in pinned}
         entries = await self.memory.profile(namespace=self.namespace, limit=_PER_TOPIC, where=self._visible)
-        told = {entry.memory.id: entry for entry in reversed(entries) if entry.memory.id not in taken}
+        values = {entry.memory.id: entry for entry in reversed(entries) if entry.memory.id not in taken}
         known = [
-            entry for entry in entries if told.get(entry.memory.id) is entry
+            entry for entry in entries if values.get(entry.memory.id) is entry
         ]  # each memory once, where it is first
-        taken |= told.keys()
+        taken |= values.keys()
         page = await self.memory.list(order="newest", limit=_RECENT, namespace=self.namespace, where=self._visible)
         recent = [memory for memory in page if memory.id not in taken and memory.is_evidence]
         hits = [Hit(memory, 0.0) for memory in (*pinned, *(entry.memory for entry in known), *recent)]

@@ -51,8 +51,8 @@ def run_calibration(given: argparse.Namespace, words: Sequence[str], say: Callab
     profile = replace(known, notes=best, unrelated=round(float(np.mean(unrelated)), 3))
     say(f"{embedder.fingerprint}: {profile}")
     if given.out is not None:
-        told = {"fingerprint": embedder.fingerprint, "profile": asdict(profile)}
-        given.out.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+        values = {"fingerprint": embedder.fingerprint, "profile": asdict(profile)}
+        given.out.write_text(json.dumps(values, indent=1) + "\n", "utf-8")
     return 0
 
 

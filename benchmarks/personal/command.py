@@ -59,8 +59,8 @@ def run_personal(given: argparse.Namespace, words: Sequence[str], say: Callable[
     if any(case.labels for case in cases):
         _print_rules(cases)
     if given.out is not None:
-        told = {"command": about.command(words), "machine": machine(), "values": measured}
-        given.out.write_text(json.dumps(told, ensure_ascii=False, indent=1), "utf-8")
+        reported = {"command": about.command(words), "machine": machine(), "values": measured}
+        given.out.write_text(json.dumps(reported, ensure_ascii=False, indent=1), "utf-8")
     return 0
 
 

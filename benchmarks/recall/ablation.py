@@ -42,10 +42,10 @@ def _without(part: str) -> Iterator[tuple[str, RecallSettings]]:
     whole = RecallSettings()
     weights = getattr(whole, part)
     yield f"{part}: {ALL}", whole
-    for one in fields(weights):
-        value = getattr(weights, one.name)
+    for field in fields(weights):
+        value = getattr(weights, field.name)
         nothing = tuple(0.0 for _ in value) if isinstance(value, tuple) else 0.0
-        yield f"- without {one.name}", replace(whole, **{part: replace(weights, **{one.name: nothing})})
+        yield f"- without {field.name}", replace(whole, **{part: replace(weights, **{field.name: nothing})})
 
 
 def _conversations(task: Task, options: Options, name: str, limit: int | None) -> Row:

@@ -17,7 +17,7 @@ def change_tasks() -> list[Task]:
 
 
 def _cases() -> Iterator[Corpus]:
-    for at, case in enumerate(updates()):
-        now = Asked(f"case{at}/now", case.question, NOW, {case.newer: 1})
-        then = Asked(f"case{at}/then", case.question, THEN, {case.older: 1}, as_of=case.then)
-        yield Corpus(f"case{at}", tuple(item_of(turn) for turn in case.turns), (now, then))
+    for position, case in enumerate(updates()):
+        now = Asked(f"case{position}/now", case.question, NOW, {case.newer: 1})
+        then = Asked(f"case{position}/then", case.question, THEN, {case.older: 1}, as_of=case.then)
+        yield Corpus(f"case{position}", tuple(item_of(turn) for turn in case.turns), (now, then))

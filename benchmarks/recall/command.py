@@ -89,7 +89,7 @@ def run_recall(given: argparse.Namespace, words: Sequence[str], say: Say) -> int
         header = replace(
             header, settings={**header.settings, "memory": _memory(chosen, not_run, tasks, given, sets, say)}
         )
-    took_part = {key: told for key, told in header.systems.items() if key not in not_run}
+    took_part = {key: reported for key, reported in header.systems.items() if key not in not_run}
     header = replace(header, systems=took_part, not_run=not_run)
     if given.out is not None:
         write(given.out, header, rows)
@@ -183,8 +183,8 @@ def _named(words: str) -> list[Contender]:
 
 def _chosen(contenders: Sequence[Contender]) -> tuple[list[Contender], dict[str, str]]:
     """Return who can take part here, and why the others cannot."""
-    why = {one.key: missing(one) for one in contenders}
-    return [one for one in contenders if why[one.key] is None], {key: one for key, one in why.items() if one}
+    why = {item.key: missing(item) for item in contenders}
+    return [item for item in contenders if why[item.key] is None], {key: item for key, item in why.items() if item}
 
 
 def _header(
@@ -215,7 +215,7 @@ def _header(
         settings=settings,
         data=data,
         seed=given.seed,
-        systems={one.key: _about_system(one) for one in chosen},
+        systems={item.key: _about_system(item) for item in chosen},
         tasks=dict(_about_tasks(tasks)),
         not_run=not_run,
     )
@@ -228,12 +228,12 @@ def _about_system(one: Contender) -> dict[str, str]:
 
 def _about_tasks(tasks: Sequence[Task]) -> Iterator[tuple[str, dict[str, Any]]]:
     for task in tasks:
-        told = {"title": task.title, "status": task.status, "unit": task.unit, "note": task.note}
-        told["headline"] = list(task.headline)  # type: ignore[assignment]
-        yield task.key, told
+        values = {"title": task.title, "status": task.status, "unit": task.unit, "note": task.note}
+        values["headline"] = list(task.headline)  # type: ignore[assignment]
+        yield task.key, values
         if task.sessions:
             note = "the same answers, a session standing where its best item does"
-            yield task.key + SESSIONS, {**told, "title": task.sessions, "unit": "session", "note": note}
+            yield task.key + SESSIONS, {**values, "title": task.sessions, "unit": "session", "note": note}
 
 
 def _memory(
@@ -249,28 +249,28 @@ def _memory(
     place = {
         "data": None if given.data is None else str(given.data.resolve()),
         "sets": list(sets),
-        "folders": [str(one.resolve()) for one in given.folder],
+        "folders": [str(item.resolve()) for item in given.folder],
         "vectors": not given.no_vectors,
         "store": given.store,
         "seed": given.seed,
     }
     found = {}
-    for one in chosen:
-        if one.peer or one.key in not_run or not can_do(one, next(each for each in tasks if each.key == task)):
+    for item in chosen:
+        if item.peer or item.key in not_run or not can_do(item, next(each for each in tasks if each.key == task)):
             continue
-        say(f"{one.title}: memory of {task}, in a process of its own")
+        say(f"{item.title}: memory of {task}, in a process of its own")
         try:
-            told = footprint(one, task, place)
+            reported = footprint(item, task, place)
         except RuntimeError as error:
-            say(f"{one.title}: memory not measured: {error}")
+            say(f"{item.title}: memory not measured: {error}")
         else:
-            if told["mb"] is not None:
-                found[one.key] = {**told, "task": task}
+            if reported["mb"] is not None:
+                found[item.key] = {**reported, "task": task}
     return found
 
 
 def _parted(rows: Sequence[Fill | AnswerRow]) -> tuple[tuple[Fill, ...], tuple[AnswerRow, ...]]:
     return (
-        tuple(one for one in rows if isinstance(one, Fill)),
-        tuple(one for one in rows if isinstance(one, AnswerRow)),
+        tuple(item for item in rows if isinstance(item, Fill)),
+        tuple(item for item in rows if isinstance(item, AnswerRow)),
     )

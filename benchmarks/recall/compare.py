@@ -53,9 +53,9 @@ def _by_task(results: Results, system: str) -> dict[str, list[AnswerRow]]:
 
 
 def _same_evidence(task: str, left: list[AnswerRow], right: list[AnswerRow]) -> None:
-    there = {row.question: row.evidence for row in left}
+    values = {row.question: row.evidence for row in left}
     for row in right:
-        if row.question in there and dict(there[row.question]) != dict(row.evidence):
+        if row.question in values and dict(values[row.question]) != dict(row.evidence):
             raise ValueError(f"{task}, question {row.question}: its evidence is not the same in both runs")
 
 

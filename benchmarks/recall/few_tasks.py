@@ -21,7 +21,7 @@ _MOST = 5
 def few_tasks() -> list[Task]:
     """Return one task a size and set; each memory is asked for what it holds and for what it does not."""
     sets: tuple[tuple[str, Sequence[Told], Status], ...] = (("", TOLD, "tuned on"), ("unseen-", UNSEEN, "unseen"))
-    return [_task(f"few-{name}{size}", told, status, size) for name, told, status in sets for size in SIZES]
+    return [_task(f"few-{name}{size}", given, status, size) for name, given, status in sets for size in SIZES]
 
 
 def _task(key: str, told: Sequence[Told], status: Status, size: int) -> Task:
@@ -35,10 +35,16 @@ def _cases(key: str, told: Sequence[Told], size: int) -> Iterator[Corpus]:
     for case in range(_ASKED // each):
         order = rng.sample(range(len(told)), len(told))
         held, left = order[:size], order[size : size + each]
-        items = tuple(Memory(told[at][0], id=f"s{at}") for at in held)
-        asked = [(told[at][way], group, {f"s{at}": 1}) for at in held[:each] for way, group in ((1, OWN), (2, OTHER))]
-        asked += [(told[at][way], ABSENT, {}) for at in left for way in (1, 2)]
+        items = tuple(Memory(told[position][0], id=f"s{position}") for position in held)
+        asked = [
+            (told[position][way], group, {f"s{position}": 1})
+            for position in held[:each]
+            for way, group in ((1, OWN), (2, OTHER))
+        ]
+        asked += [(told[position][way], ABSENT, {}) for position in left for way in (1, 2)]
         asked += [(text, OFF_TOPIC, {}) for text in rng.sample(ELSE, each)]
         name = f"{key}-{case}"
-        questions = (Asked(f"{name}/{at}", text, group, wanted) for at, (text, group, wanted) in enumerate(asked))
+        questions = (
+            Asked(f"{name}/{position}", text, group, wanted) for position, (text, group, wanted) in enumerate(asked)
+        )
         yield Corpus(name, items, tuple(questions))

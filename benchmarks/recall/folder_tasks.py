@@ -85,7 +85,7 @@ def folder_task(folder: Path) -> Task:
         lambda: corpora,
         headline=tuple(sorted(groups)),
         sessions=f"{name}, sessions" if sessions else "",
-        data=hashlib.sha256(b"".join((folder / one).read_bytes() for one in (MEMORIES, QUESTIONS))).hexdigest()[:12],
+        data=hashlib.sha256(b"".join((folder / each).read_bytes() for each in (MEMORIES, QUESTIONS))).hexdigest()[:12],
     )
 
 

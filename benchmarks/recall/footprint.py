@@ -29,8 +29,8 @@ def footprint(contender: Contender, task: str, place: Mapping[str, Any]) -> dict
     run = subprocess.run(words, cwd=PROJECT, env=environment(), capture_output=True, text=True, check=False)
     if run.returncode:
         raise RuntimeError((run.stderr.strip().splitlines() or ["it ended without a word"])[-1])
-    told: dict[str, Any] = json.loads(run.stdout)
-    return told
+    parsed: dict[str, Any] = json.loads(run.stdout)
+    return parsed
 
 
 def main(arguments: list[str]) -> int:
@@ -54,8 +54,8 @@ def main(arguments: list[str]) -> int:
             system.ask(asked, 10)
         after = private_bytes()
         system.close()
-    told = None if before is None or after is None else round((after - before) / 1e6, 1)
-    print(json.dumps({"items": len(corpus.items), "mb": told}))
+    reported = None if before is None or after is None else round((after - before) / 1e6, 1)
+    print(json.dumps({"items": len(corpus.items), "mb": reported}))
     return 0
 
 

@@ -52,7 +52,7 @@ class Outcome:
 def outcomes(summary: Summary) -> list[Outcome]:
     """Return every goal that *summary* measured, in the order of ``GOALS``."""
     found = (Outcome(goal, goal.reached(summary)) for goal in GOALS)
-    return [one for one in found if one.reached is not None]
+    return [hit for hit in found if hit.reached is not None]
 
 
 def _of(task: str, name: str, group: str = "", system: str = "tellback") -> Callable[[Summary], float | None]:

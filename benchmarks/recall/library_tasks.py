@@ -43,7 +43,8 @@ def cranfield_tasks(folder: Path) -> list[Task]:
 def corpus_of(name: str, library: Library) -> Corpus:
     """Return a library as a corpus."""
     asked = tuple(
-        Asked(f"{name}/q{at}", one.text, one.group, dict(one.evidence)) for at, one in enumerate(library.questions)
+        Asked(f"{name}/q{position}", question.text, question.group, dict(question.evidence))
+        for position, question in enumerate(library.questions)
     )
     return Corpus(name, _items(library), asked, documents=True)
 
@@ -61,10 +62,10 @@ def _halves(folder: Path) -> Iterator[Corpus]:
     for half in halves:
         its = [asked for asked in whole.questions if _article(next(iter(asked.evidence))) in half]
         drawn.append(rng.sample(its, min(_SAMPLE, len(its))))
-    for at, half in enumerate(halves):
-        absent = (Asked(f"{one.id}-absent", one.text, ABSENT, {}) for one in drawn[1 - at])
+    for position, half in enumerate(halves):
+        absent = (Asked(f"{each.id}-absent", each.text, ABSENT, {}) for each in drawn[1 - position])
         items = tuple(item for item in whole.items if _article(item.id) in half)
-        yield Corpus(f"half {at + 1}", items, (*drawn[at], *absent), documents=True)
+        yield Corpus(f"half {position + 1}", items, (*drawn[position], *absent), documents=True)
 
 
 def _article(id: str) -> str:

@@ -65,20 +65,23 @@ def _corpus(conversation: Conversation, questions: Sequence[Question], more: Seq
 
 
 def _asked(name: str, questions: Sequence[Question]) -> tuple[Asked, ...]:
-    return tuple(Asked(f"{name}/q{at}", one.text, one.group, dict(one.evidence)) for at, one in enumerate(questions))
+    return tuple(
+        Asked(f"{name}/q{position}", element.text, element.group, dict(element.evidence))
+        for position, element in enumerate(questions)
+    )
 
 
 def _alone(folder: Path) -> Iterator[Corpus]:
     conversations = locomo(folder)
     strange = _strange_questions(folder, _STRANGE * len(conversations))
-    for at, one in enumerate(conversations):
+    for position, element in enumerate(conversations):
         absent = [
-            Asked(f"{one.name}/x{number}", text, OFF_TOPIC, {})
-            for number, text in enumerate(strange[at * _STRANGE : (at + 1) * _STRANGE])
+            Asked(f"{element.name}/x{number}", text, OFF_TOPIC, {})
+            for number, text in enumerate(strange[position * _STRANGE : (position + 1) * _STRANGE])
         ]
         if len(conversations) > 1:
-            absent += _of_another(one, conversations[(at + 1) % len(conversations)])
-        yield _corpus(one, one.questions, absent)
+            absent += _of_another(element, conversations[(position + 1) % len(conversations)])
+        yield _corpus(element, element.questions, absent)
 
 
 def _of_another(one: Conversation, other: Conversation) -> list[Asked]:
@@ -88,8 +91,8 @@ def _of_another(one: Conversation, other: Conversation) -> list[Asked]:
     texts = [question.text for question in other.questions if question.group in ANSWERABLE]
     renamed = [_renamed(text, pairs) for text in texts]
     return [
-        *(Asked(f"{one.name}/e{at}", text, ELSEWHERE, {}) for at, text in enumerate(texts)),
-        *(Asked(f"{one.name}/r{at}", text, RENAMED, {}) for at, text in enumerate(renamed)),
+        *(Asked(f"{one.name}/e{position}", text, ELSEWHERE, {}) for position, text in enumerate(texts)),
+        *(Asked(f"{one.name}/r{position}", text, RENAMED, {}) for position, text in enumerate(renamed)),
     ]
 
 
@@ -112,24 +115,26 @@ def _strange_questions(folder: Path, count: int) -> list[str]:
 
 
 def _pooled(folder: Path) -> Iterator[Corpus]:
-    conversations = [_corpus(one, one.questions) for one in locomo(folder)]
+    conversations = [_corpus(element, element.questions) for element in locomo(folder)]
     yield Corpus(
         "all",
-        tuple(item for one in conversations for item in one.items),
-        tuple(asked for one in conversations for asked in one.questions),
+        tuple(item for element in conversations for item in element.items),
+        tuple(asked for element in conversations for asked in element.questions),
     )
 
 
 def _forms(folder: Path) -> Iterator[Corpus]:
-    for one in locomo(folder):
-        named = _asked(one.name, [replace(each, group=NAMED) for each in named_alone(one) if each.group in ANSWERABLE])
-        pairs = [_second(one.name, at, pair) for at, pair in enumerate(follow_ups(one))]
-        yield _corpus(one, (), [*named, *(asked for each in zip(*pairs, strict=True) for asked in each)])
+    for element in locomo(folder):
+        named = _asked(
+            element.name, [replace(each, group=NAMED) for each in named_alone(element) if each.group in ANSWERABLE]
+        )
+        pairs = [_second(element.name, position, pair) for position, pair in enumerate(follow_ups(element))]
+        yield _corpus(element, (), [*named, *(asked for each in zip(*pairs, strict=True) for asked in each)])
 
 
 def _assistant(folder: Path) -> Iterator[Corpus]:
-    for one in locomo(folder):
-        for form in told_to_an_assistant(one):
+    for element in locomo(folder):
+        for form in told_to_an_assistant(element):
             yield _corpus(form, form.questions)
 
 

@@ -46,7 +46,7 @@ the machine below; they are printed for orientation.
 
 def page(summary: Summary) -> str:
     """Return the whole page."""
-    judged = [one.met for one in outcomes(summary)]
+    judged = [outcome.met for outcome in outcomes(summary)]
     parts = [
         "# Recall, measured",
         _FROM,
@@ -54,7 +54,7 @@ def page(summary: Summary) -> str:
         "## What is not measured",
         _NOT_MEASURED,
         "## Goals",
-        f"{sum(bool(one) for one in judged)} of {len(judged)} goals are reached on this data.",
+        f"{sum(bool(outcome) for outcome in judged)} of {len(judged)} goals are reached on this data.",
         goals_text(summary),
         "## Each task, all systems",
         _STATUS + "\n" + _HOW + _noise(summary),

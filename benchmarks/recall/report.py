@@ -28,12 +28,14 @@ _DEPTHS = (
 def goals_text(summary: Summary) -> str:
     """Return the goals that were measured: floor, goal, reached."""
     rows = []
-    for one in outcomes(summary):
-        goal = one.goal
+    for outcome in outcomes(summary):
+        goal = outcome.goal
         sign = "≥" if goal.least else "≤"
-        floor = "" if goal.floor is None else f"{sign} {goal.floor:.3f}" + ("" if one.above_floor else " **broken**")
-        met = {True: "yes", False: "**no**", None: "–"}[one.met]
-        rows.append((goal.what, floor, f"{sign} {goal.goal:.3f}", f"{one.reached:.3f}", met))
+        floor = (
+            "" if goal.floor is None else f"{sign} {goal.floor:.3f}" + ("" if outcome.above_floor else " **broken**")
+        )
+        met = {True: "yes", False: "**no**", None: "–"}[outcome.met]
+        rows.append((goal.what, floor, f"{sign} {goal.goal:.3f}", f"{outcome.reached:.3f}", met))
     return table(("what", "floor", "goal", "reached", "met"), rows)
 
 
@@ -72,18 +74,18 @@ def refusals_text(summary: Summary) -> str:
     """Return what was said to be nowhere here, rightly and wrongly."""
     rows = [
         (
-            _title(summary, one.system),
-            summary.about["tasks"][one.task]["title"],
-            one.group,
-            "no" if one.answerable else "yes",
-            str(one.questions),
-            _three(one.nothing),
-            _three(one.other),
-            _three(one.refused),
-            "–" if one.by_confidence is None else _three(one.by_confidence),
+            _title(summary, refusal.system),
+            summary.about["tasks"][refusal.task]["title"],
+            refusal.group,
+            "no" if refusal.answerable else "yes",
+            str(refusal.questions),
+            _three(refusal.nothing),
+            _three(refusal.other),
+            _three(refusal.refused),
+            "–" if refusal.by_confidence is None else _three(refusal.by_confidence),
         )
-        for one in summary.refusals
-        if any(other.task == one.task and not other.answerable for other in summary.refusals)
+        for refusal in summary.refusals
+        if any(other.task == refusal.task and not other.answerable for other in summary.refusals)
     ]
     heads = ("system", "task", "asked", "to be refused", "n", "“nothing”", "“other”", "refused", "by confidence")
     return table(heads, rows)
@@ -94,14 +96,14 @@ def cost_text(summary: Summary) -> str:
     memory = summary.about["settings"].get("memory", {})
     rows = []
     for system, rates in summary.fills.items():
-        told = [
+        items = [
             f"{rate:,.0f} ({summary.about['tasks'][task]['title']})"
             for task, rate in rates.items()
             if task in _RATED and rate < _NOTHING_DONE
         ]
         cost = memory.get(system)
         used = "–" if cost is None else f"{cost['mb']:.0f}"
-        rows.append((_title(summary, system), "; ".join(told) or "–", used))
+        rows.append((_title(summary, system), "; ".join(items) or "–", used))
     return table(("system", "items a second", "memory, MB"), rows)
 
 
@@ -113,8 +115,8 @@ _RATED = ("locomo-pooled", "squad", "cranfield")
 def systems_text(about: Mapping[str, Any]) -> str:
     """Return who took part, with what settings, and who did not."""
     rows = [
-        (one["title"], one["version"] or "–", one["settings"], one["vectors"] or "none")
-        for one in about["systems"].values()
+        (item["title"], item["version"] or "–", item["settings"], item["vectors"] or "none")
+        for item in about["systems"].values()
     ]
     text = table(("system", "version", "settings", "its vectors"), rows)
     return text + "".join(f"\n- {name}: not run: {why}" for name, why in about["not_run"].items()) + "\n"

@@ -102,8 +102,8 @@ def read_results(path: Path) -> Results:
         raise ValueError(f"{path}, line 1: not the header of a results file, format {FORMAT!r}, version {VERSION}")
     return Results(
         rows[0],
-        tuple(one for one in rows if isinstance(one, Fill)),
-        tuple(one for one in rows if isinstance(one, AnswerRow)),
+        tuple(item for item in rows if isinstance(item, Fill)),
+        tuple(item for item in rows if isinstance(item, AnswerRow)),
     )
 
 

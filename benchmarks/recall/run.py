@@ -43,7 +43,7 @@ def run_task(
     """
     for corpus in task.corpora():
         can = contender.can if absent else contender.can - {REFUSES}
-        asked = _limited([one for one in corpus.questions if one.needs <= can], limit)
+        asked = _limited([question for question in corpus.questions if question.needs <= can], limit)
         if not asked:
             continue
         say(f"{contender.title}: {task.title}, {corpus.name}: {len(corpus.items)} items, {len(asked)} questions")
@@ -71,10 +71,10 @@ def _run_corpus(
             system.close()
         system = None
     sessions = session_of(corpus.items) if task.sessions else {}
-    for one in asked:
-        row = _ask(system, contender, task, corpus, one)
+    for item in asked:
+        row = _ask(system, contender, task, corpus, item)
         yield row
-        if task.sessions and one.evidence:
+        if task.sessions and item.evidence:
             yield _by_session(row, sessions)
     if system is not None:
         system.close()
@@ -108,10 +108,10 @@ def _limited(questions: Sequence[Asked], limit: int | None) -> list[Asked]:
         return list(questions)
     seen: Counter[str] = Counter()
     kept = []
-    for one in questions:
-        seen[one.group] += 1
-        if seen[one.group] <= limit:
-            kept.append(one)
+    for question in questions:
+        seen[question.group] += 1
+        if seen[question.group] <= limit:
+            kept.append(question)
     return kept
 
 

@@ -76,7 +76,7 @@ class Summary:
 
     def line(self, system: str, task: str, group: str = "") -> Line | None:
         """Return the line, None where it was not measured."""
-        found = (one for one in self.lines if (one.system, one.task, one.group) == (system, task, group))
+        found = (item for item in self.lines if (item.system, item.task, item.group) == (system, task, group))
         return next(found, None)
 
     def figure(self, system: str, task: str, name: str, group: str = "") -> float | None:
@@ -86,7 +86,7 @@ class Summary:
 
     def refusal(self, system: str, task: str, group: str) -> Refusal | None:
         """Return how often a group was refused, None where that was not measured."""
-        found = (one for one in self.refusals if (one.system, one.task, one.group) == (system, task, group))
+        found = (item for item in self.refusals if (item.system, item.task, item.group) == (system, task, group))
         return next(found, None)
 
 
@@ -123,8 +123,8 @@ def read_summary(path: Path) -> Summary:
     try:
         return Summary(
             given["about"],
-            tuple(Line(**one) for one in given["lines"]),
-            tuple(Refusal(**one) for one in given["refusals"]),
+            tuple(Line(**item) for item in given["lines"]),
+            tuple(Refusal(**item) for item in given["refusals"]),
             given["fills"],
         )
     except (KeyError, TypeError) as error:
@@ -136,7 +136,7 @@ def write_summary(path: Path, summary: Summary) -> None:
     rounded = _rounded(asdict(summary))
     parts = [f' "format": "{FORMAT}"', f' "version": {VERSION}', f' "about": {_json(rounded["about"])}']
     for name in ("lines", "refusals"):
-        parts.append(f' "{name}": [\n' + ",\n".join("  " + _json(one) for one in rounded[name]) + "\n ]")
+        parts.append(f' "{name}": [\n' + ",\n".join("  " + _json(item) for item in rounded[name]) + "\n ]")
     parts.append(f' "fills": {_json(rounded["fills"])}')
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
 
@@ -150,11 +150,11 @@ def differences(ours: Iterable[AnswerRow], theirs: Iterable[AnswerRow], name: st
 
 def _line(system: str, task: str, group: str, rows: Sequence[AnswerRow], ours: Sequence[AnswerRow], seed: int) -> Line:
     answers = [row.answer() for row in rows]
-    values = {name: [measure(one) for one in answers] for name, measure in MEASURES.items()}
+    values = {name: [measure(answer) for answer in answers] for name, measure in MEASURES.items()}
     times = [row.ms for row in rows if not row.error] or [0.0]
     against = {}
     if system != "tellback" and ours and not group:
-        paired = {name: [one for _, one in differences(ours, rows, name)] for name in WITH_INTERVALS}
+        paired = {name: [answer for _, answer in differences(ours, rows, name)] for name in WITH_INTERVALS}
         against = {name: tuple(bootstrap(each, seed=seed)) for name, each in paired.items()}
     return Line(
         system,
@@ -197,10 +197,10 @@ def _refusals(system: str, task: str, answerable: Sequence[AnswerRow], rows: Seq
 def _rates(fills: Sequence[Fill]) -> dict[str, dict[str, float]]:
     """Return items a second by system and task, of what was filled without an error."""
     sums: dict[str, dict[str, tuple[int, float]]] = {}
-    for one in fills:
-        if not one.error and one.items:
-            items, seconds = sums.setdefault(one.system, {}).get(one.task, (0, 0.0))
-            sums[one.system][one.task] = (items + one.items, seconds + one.seconds)
+    for fill in fills:
+        if not fill.error and fill.items:
+            items, seconds = sums.setdefault(fill.system, {}).get(fill.task, (0, 0.0))
+            sums[fill.system][fill.task] = (items + fill.items, seconds + fill.seconds)
     return {
         system: {task: items / max(seconds, 1e-9) for task, (items, seconds) in by_task.items()}
         for system, by_task in sums.items()
@@ -211,8 +211,8 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {name: _rounded(item) for name, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _json(value: Any) -> str:

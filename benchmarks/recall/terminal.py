@@ -31,9 +31,9 @@ def show(summary: Summary) -> None:
         return
     first = "tellback" if "tellback" in systems else next(iter(systems))
     rows = [
-        Row(_name(summary, one.task, one.group), one.questions, {**one.figures, "ms": one.p50, "p95": one.p95})
-        for one in summary.lines
-        if one.system == first and one.questions
+        Row(_name(summary, item.task, item.group), item.questions, {**item.figures, "ms": item.p50, "p95": item.p95})
+        for item in summary.lines
+        if item.system == first and item.questions
     ]
     show_rows(rows, title=f"{systems[first]['title']}: share of the evidence found", columns=(*_COLUMNS, "ms", "p95"))
     if len(summary.about["systems"]) > 1:
@@ -44,8 +44,8 @@ def show(summary: Summary) -> None:
     console = _console()
     for system, why in summary.about["not_run"].items():
         console.print(f"{system}: not run: {why}", markup=False, highlight=False)
-    for task, told in summary.about["tasks"].items():
-        console.print(f"{task}: {told['status']}, by {told['unit']}", style="dim", markup=False, highlight=False)
+    for task, given in summary.about["tasks"].items():
+        console.print(f"{task}: {given['status']}, by {given['unit']}", style="dim", markup=False, highlight=False)
 
 
 def show_rows(rows: Sequence[Row], *, title: str = "Recall", columns: Sequence[str] | None = None) -> None:
@@ -66,24 +66,24 @@ def show_rows(rows: Sequence[Row], *, title: str = "Recall", columns: Sequence[s
 def _beside(summary: Summary) -> None:
     systems = summary.about["systems"]
     rows = []
-    for task, told in summary.about["tasks"].items():
-        lines = [(one, summary.line(one, task)) for one in systems]
-        figures = {systems[one]["title"]: line.figures["R@10"] for one, line in lines if line is not None}
+    for task, given in summary.about["tasks"].items():
+        lines = [(item, summary.line(item, task)) for item in systems]
+        figures = {systems[item]["title"]: line.figures["R@10"] for item, line in lines if line is not None}
         asked = [line.questions for _, line in lines if line is not None]
         if figures and max(asked):
-            rows.append(Row(told["title"], max(asked), figures))
-    show_rows(rows, title="R@10 of all systems", columns=tuple(one["title"] for one in systems.values()))
+            rows.append(Row(given["title"], max(asked), figures))
+    show_rows(rows, title="R@10 of all systems", columns=tuple(item["title"] for item in systems.values()))
 
 
 def _refusals(summary: Summary) -> None:
     table = Table(title="Said to be nowhere here")
     for head in ("task", "asked", "n", "nothing", "other", "refused", "by confidence"):
         table.add_column(head, no_wrap=True)
-    for one in summary.refusals:
-        if one.system == "tellback":
-            sure = "" if one.by_confidence is None else f"{one.by_confidence:.3f}"
-            shares = (f"{one.nothing:.3f}", f"{one.other:.3f}", f"{one.refused:.3f}", sure)
-            table.add_row(one.task, one.group, str(one.questions), *shares)
+    for refusal in summary.refusals:
+        if refusal.system == "tellback":
+            sure = "" if refusal.by_confidence is None else f"{refusal.by_confidence:.3f}"
+            shares = (f"{refusal.nothing:.3f}", f"{refusal.other:.3f}", f"{refusal.refused:.3f}", sure)
+            table.add_row(refusal.task, refusal.group, str(refusal.questions), *shares)
     if table.row_count:
         _console().print(table)
 
@@ -92,11 +92,19 @@ def _goals(summary: Summary) -> None:
     table = Table(title="Goals on this data")
     for head in ("what", "floor", "goal", "reached", "met"):
         table.add_column(head, no_wrap=True)
-    for one in outcomes(summary):
-        sign = "≥" if one.goal.least else "≤"
-        floor = "" if one.goal.floor is None else f"{one.goal.floor:.3f}" + ("" if one.above_floor else " broken")
+    for outcome in outcomes(summary):
+        sign = "≥" if outcome.goal.least else "≤"
+        floor = (
+            ""
+            if outcome.goal.floor is None
+            else f"{outcome.goal.floor:.3f}" + ("" if outcome.above_floor else " broken")
+        )
         table.add_row(
-            one.goal.what, floor, f"{sign} {one.goal.goal:.3f}", f"{one.reached:.3f}", "yes" if one.met else "no"
+            outcome.goal.what,
+            floor,
+            f"{sign} {outcome.goal.goal:.3f}",
+            f"{outcome.reached:.3f}",
+            "yes" if outcome.met else "no",
         )
     if table.row_count:
         _console().print(table)

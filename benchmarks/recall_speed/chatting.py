@@ -38,13 +38,13 @@ def chats(file: Path, *, rounds: int, questions: int, seed: int) -> Chatted:
 
     The first round, and the first question of each chat, are not counted. It takes a system with pseudo-terminals.
     """
-    told = (*TELLBACK, "--memory", str(file), "remember", _TOLD)
-    subprocess.run(told, cwd=PROJECT, env=environment(), stdout=subprocess.DEVNULL, check=True)
+    given = (*TELLBACK, "--memory", str(file), "remember", _TOLD)
+    subprocess.run(given, cwd=PROJECT, env=environment(), stdout=subprocess.DEVNULL, check=True)
     found = Chatted()
-    for at in range(rounds + 1):
+    for number in range(rounds + 1):
         beside = in_turns({"imports": imports(IMPORTS)}, rounds=1, seed=seed)["imports"]
         seconds, cpu, answers = _chat(file, questions)
-        if at:
+        if number:
             found.prompt.seconds.append(seconds)
             found.prompt.cpu.append(cpu)
             found.imports.seconds += beside.seconds

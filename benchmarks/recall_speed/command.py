@@ -95,9 +95,9 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     with TemporaryDirectory(dir=given.work, prefix="tellback-speed-") as folder:
         for size in sizes:
             file = Path(folder) / f"{size}.db"
-            for one in _of_size(file, given, size, say):
-                figures.append(one)
-                say(f"    {one.what}: {_short(one.p50)} {one.unit}")
+            for figure in _of_size(file, given, size, say):
+                figures.append(figure)
+                say(f"    {figure.what}: {_short(figure.p50)} {figure.unit}")
             file.unlink()
         say("a chat on 100 turns")
         figures += _chats(Path(folder) / "chat.db", given)
@@ -105,7 +105,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
         figures += _starts(given)
     _show(figures, made)
     if given.json is not None:
-        kept = {"about": made, "figures": [asdict(one) for one in figures]}
+        kept = {"about": made, "figures": [asdict(figure) for figure in figures]}
         given.json.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     return 0
 
@@ -118,8 +118,8 @@ def _of_size(file: Path, given: argparse.Namespace, size: int, say: Say) -> Iter
             [sys.executable, *words, str(size), str(given.seed)],
             cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
-        told: dict[str, Any] = json.loads(run.stdout)
-        return told
+        parsed: dict[str, Any] = json.loads(run.stdout)
+        return parsed
 
     filled = measured("fill")
     yield Figure("remember_many", size, "turns/s", size / filled["seconds"])
@@ -216,11 +216,13 @@ def _show(figures: Sequence[Figure], made: dict[str, Any]) -> None:
     table.add_column("what", no_wrap=True)
     for head in ("turns", "p50", "p95", "unit", "goal", "met"):
         table.add_column(head, justify="right", no_wrap=True)
-    for one in figures:
-        goal = "" if one.bound is None else f"{'≥' if one.least else '≤'} {one.bound:g}"
-        met = {True: "yes", False: "no", None: ""}[one.met]
-        p95 = "" if one.p95 is None else f"{one.p95:.3g}"
-        table.add_row(one.what, f"{one.rows:,}" if one.rows else "", _short(one.p50), p95, one.unit, goal, met)
+    for figure in figures:
+        goal = "" if figure.bound is None else f"{'≥' if figure.least else '≤'} {figure.bound:g}"
+        met = {True: "yes", False: "no", None: ""}[figure.met]
+        p95 = "" if figure.p95 is None else f"{figure.p95:.3g}"
+        table.add_row(
+            figure.what, f"{figure.rows:,}" if figure.rows else "", _short(figure.p50), p95, figure.unit, goal, met
+        )
     console.print(table)
     console.print(
         f"Turns are LoCoMo's {made['own_turns']:,}; beyond these they are repeated, in sessions of their own, "

@@ -68,10 +68,10 @@ def in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int, seed: int) -
     """
     rng = random.Random(seed)
     found = {name: Started() for name in commands}
-    for at in range(rounds + 1):
+    for number in range(rounds + 1):
         for name in rng.sample(list(commands), len(commands)):
             seconds, cpu, mb = _run(name, commands[name])
-            if at:
+            if number:
                 found[name].seconds.append(seconds)
                 found[name].cpu.append(cpu)
                 found[name].mb = mb if mb is None or found[name].mb is None else max(mb, found[name].mb or 0.0)
@@ -84,7 +84,7 @@ def _run(name: str, words: Sequence[str]) -> tuple[float, float, float | None]:
         words, cwd=PROJECT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        said = process.stderr.read()
+        stated = process.stderr.read()
         if not hasattr(os, "wait4"):
             code, mb = process.wait(), None
             cpu = seconds = perf_counter() - start
@@ -94,5 +94,5 @@ def _run(name: str, words: Sequence[str]) -> tuple[float, float, float | None]:
             process.returncode = code = os.waitstatus_to_exitcode(status)
             mb = usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
     if code:
-        raise RuntimeError(f"{name}: {(said.strip().splitlines() or ['it failed'])[-1]}")
+        raise RuntimeError(f"{name}: {(stated.strip().splitlines() or ['it failed'])[-1]}")
     return seconds, cpu, mb

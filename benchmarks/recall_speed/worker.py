@@ -32,17 +32,17 @@ _ENDS = 1_000
 
 async def fill(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Remember all turns; return how long that takes and how long the embedder alone takes for the same texts."""
-    said = list(turns(data, rows, seed))
+    items = list(turns(data, rows, seed))
     memory = open_memory(file)
     if memory.embedder is not None:
         await memory.embedder.embed(["what is loaded once"])
     start = perf_counter()
     marks = [(0, start)]
-    await memory.remember_many(said, on_progress=lambda done: marks.append((done, perf_counter())))
+    await memory.remember_many(items, on_progress=lambda done: marks.append((done, perf_counter())))
     seconds = perf_counter() - start
     await memory.close()
-    alone = await _embedding_alone([turn.text for turn in said])
-    size = sum(one.stat().st_size for one in Path(file).parent.glob(Path(file).name + "*"))
+    alone = await _embedding_alone([turn.text for turn in items])
+    size = sum(item.stat().st_size for item in Path(file).parent.glob(Path(file).name + "*"))
     first, last = _pace(marks, 0, _ENDS), _pace(marks, max(rows - _ENDS, 0), rows)
     return {"seconds": seconds, "embedder": alone, "first": first, "last": last, "mb": size / 1e6}
 
@@ -93,19 +93,21 @@ async def memory_used(file: str, data: Path, rows: int, seed: int) -> dict[str, 
 
 async def single(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Time one ``remember`` on a copy of the file, one durable upsert and one embedding, in turns."""
-    texts = [f"{turn.text} Said once more, number {at}." for at, turn in enumerate(turns(data, _SINGLE, seed))]
+    texts = [
+        f"{turn.text} Said once more, number {position}." for position, turn in enumerate(turns(data, _SINGLE, seed))
+    ]
     embedder = LocalEmbedder() if local_available() else None
     space = None if embedder is None else Space("speed", embedder.dimension, Metric.COSINE)
     store = open_store(f"sqlite:///{file}.bare", space=space)
     memory = open_memory(file)
     times: dict[str, list[float]] = {"remember": [], "upsert": [], "embed": []}
-    for at, text in enumerate(texts):
+    for position, text in enumerate(texts):
         times["remember"].append(await _timed(lambda text=text: memory.remember(Memory(text))))  # type: ignore[misc]
         start = perf_counter()
         vector = None if embedder is None else (await embedder.embed([text]))[0]
         times["embed"].append(perf_counter() - start)
         start = perf_counter()
-        store.upsert([Entry(f"e{at}", vector, text)])
+        store.upsert([Entry(f"e{position}", vector, text)])
         times["upsert"].append(perf_counter() - start)
     store.close()
     await memory.close()
@@ -127,8 +129,8 @@ async def _embedding_alone(texts: list[str]) -> float | None:
     embedder = LocalEmbedder()
     await embedder.embed(["warm"])
     start = perf_counter()
-    for at in range(0, len(texts), _BATCH):
-        await embedder.embed(texts[at : at + _BATCH])
+    for number in range(0, len(texts), _BATCH):
+        await embedder.embed(texts[number : number + _BATCH])
     return perf_counter() - start
 
 

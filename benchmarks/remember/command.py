@@ -100,7 +100,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
                 say(f"    {line.system}: {line.rate:,.0f} turns/s, one in {line.single:.2f} ms")
     _show(lines, made)
     if given.json is not None:
-        kept = {"about": made, "lines": [asdict(one) for one in lines]}
+        kept = {"about": made, "lines": [asdict(item) for item in lines]}
         given.json.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     return 0
 
@@ -113,19 +113,19 @@ def _of_size(folder: Path, given: argparse.Namespace, size: int, peers: Sequence
     filled = _told("benchmarks.recall_speed.worker", "fill", str(file), data, str(size), seed)
     single = _told("benchmarks.recall_speed.worker", "single", str(file), data, str(size), seed)
     alone = size / filled["embedder"]
-    one, p95 = np.percentile(np.asarray(single["remember"]) * 1e3, (50, 95))
+    item, p95 = np.percentile(np.asarray(single["remember"]) * 1e3, (50, 95))
     parts = float(np.median(single["upsert"]) + np.median(single["embed"])) * 1e3
     rate = size / filled["seconds"]
     pace = filled["last"] / filled["first"]
-    yield Line("Tellback", size, rate, rate / alone, float(one), float(p95), float(one) / parts, pace)
+    yield Line("Tellback", size, rate, rate / alone, float(item), float(p95), float(item) / parts, pace)
     for name in peers:
         place = folder / name
         place.mkdir()
         say(f"{size:,} turns: {BY_KEY[name].title}")
-        told = _told("benchmarks.remember.peer", name, str(place), data, str(size), seed)
-        one, p95 = np.percentile(np.asarray(told["single"]) * 1e3, (50, 95))
-        rate = size / told["seconds"]
-        yield Line(BY_KEY[name].title, size, rate, rate / alone, float(one), float(p95))
+        reported = _told("benchmarks.remember.peer", name, str(place), data, str(size), seed)
+        item, p95 = np.percentile(np.asarray(reported["single"]) * 1e3, (50, 95))
+        rate = size / reported["seconds"]
+        yield Line(BY_KEY[name].title, size, rate, rate / alone, float(item), float(p95))
         shutil.rmtree(place)
 
 
@@ -134,8 +134,8 @@ def _told(module: str, *words: str) -> dict[str, Any]:
         [sys.executable, "-m", module, *words],
         cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    told: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return told
+    parsed: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    return parsed
 
 
 def _show(lines: Sequence[Line], made: dict[str, Any]) -> None:
@@ -146,11 +146,11 @@ def _show(lines: Sequence[Line], made: dict[str, Any]) -> None:
     table.add_column("system", no_wrap=True)
     for head in ("turns", "turns/s", "of the embedder", "one, p50 ms", "p95", "of upsert + embedding", "last of first"):
         table.add_column(head, justify="right")
-    for one in lines:
-        parts = "" if one.of_parts is None else f"{one.of_parts:.2f} ×"
-        last = "" if one.last is None else f"{one.last:.2f} ×"
-        share, each, slow = f"{one.of_embedder:.2f} ×", f"{one.single:.2f}", f"{one.p95:.2f}"
-        table.add_row(one.system, f"{one.rows:,}", f"{one.rate:,.0f}", share, each, slow, parts, last)
+    for item in lines:
+        parts = "" if item.of_parts is None else f"{item.of_parts:.2f} ×"
+        last = "" if item.last is None else f"{item.last:.2f} ×"
+        share, each, slow = f"{item.of_embedder:.2f} ×", f"{item.single:.2f}", f"{item.p95:.2f}"
+        table.add_row(item.system, f"{item.rows:,}", f"{item.rate:,.0f}", share, each, slow, parts, last)
     console.print(table)
     console.print(
         "Goals: of the embedder ≥ 0.5 ×; of upsert + embedding ≤ 2.5 ×; last of first about 1. Everybody embeds with "

@@ -27,19 +27,24 @@ async def filled(key: str, folder: Path, data: Path, rows: int, seed: int) -> di
     module, name = BY_KEY[key].adapter.split(":")
     embedder = LocalEmbedder()
     await embedder.embed(["what is loaded once"])
-    said = list(turns(data, rows + _SINGLE, seed))
+    items = list(turns(data, rows + _SINGLE, seed))
     store = getattr(import_module(f"benchmarks.stores.adapters.{module}"), name)(folder, embedder.dimension, rows)
 
     async def add(some: list[tuple[int, Memory]]) -> None:
         vectors = await embedder.embed([turn.text for _, turn in some])
         store.add(
             [
-                Row(f"t{at}", vector, turn.text, {"kind": turn.speaker or "", "session": turn.session or "", "ts": at})
-                for (at, turn), vector in zip(some, vectors, strict=True)
+                Row(
+                    f"t{position}",
+                    vector,
+                    turn.text,
+                    {"kind": turn.speaker or "", "session": turn.session or "", "ts": position},
+                )
+                for (position, turn), vector in zip(some, vectors, strict=True)
             ]
         )
 
-    numbered = iter(enumerate(said))
+    numbered = iter(enumerate(items))
     bulk = islice(numbered, rows)
     start = perf_counter()
     while some := list(islice(bulk, store.batch)):
@@ -47,9 +52,9 @@ async def filled(key: str, folder: Path, data: Path, rows: int, seed: int) -> di
     store.finish()
     seconds = perf_counter() - start
     single = []
-    for one in numbered:
+    for item in numbered:
         start = perf_counter()
-        await add([one])
+        await add([item])
         single.append(perf_counter() - start)
     store.close()
     return {"seconds": seconds, "single": single[_FIRST:]}

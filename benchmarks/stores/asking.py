@@ -80,10 +80,10 @@ def in_turns(
     """Ask every store once a round, in a new order each round; return the counted seconds by store and round."""
     left = {store.contender.key: store for store in stores}
     counted: dict[str, list[list[float]]] = {key: [] for key in left}
-    for at in range(rounds):
+    for number in range(rounds):
         for key in rng.sample(list(left), len(left)):
             try:
-                times = call(left[key], at)
+                times = call(left[key], number)
             except StoreFailed as error:
                 failed(left.pop(key).contender, str(error))
                 continue

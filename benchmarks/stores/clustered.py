@@ -46,8 +46,8 @@ def make(folder: Path, *, n: int, d: int, seed: int, queries: int) -> None:
         About("clustered", n, d, seed, made),
         vectors=vectors,
         queries=asked,
-        texts=[" ".join(words[one] for one in row) for row in drawn],
-        questions=[" ".join(words[one] for one in row) for row in ranks],
+        texts=[" ".join(words[item] for item in row) for row in drawn],
+        questions=[" ".join(words[item] for item in row) for row in ranks],
     )
 
 

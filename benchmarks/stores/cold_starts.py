@@ -60,25 +60,25 @@ def cold_starts(
         turns.append((one, m.COLD, command(one, "vector")))
         if "text" in one.measures:
             turns.append((one, m.COLD_TEXT, command(one, "text")))
-    for at in range(rounds + 1):
+    for number in range(rounds + 1):
         for contender, measure, words in rng.sample(turns, len(turns)):
-            if contender is not None and ((contender.key, measure) in out or (at % 3 != 1 and not contender.ours)):
+            if contender is not None and ((contender.key, measure) in out or (number % 3 != 1 and not contender.ours)):
                 continue
             seconds, answer, complaint = _timed(words)
             if contender is None:
-                found.baseline += [[seconds]] if at else []
+                found.baseline += [[seconds]] if number else []
             elif not answer:
                 failed(contender, measure, complaint)
                 out.add((contender.key, measure))
-            elif at:
+            elif number:
                 found.times.setdefault((contender.key, measure), []).append([seconds])
     for one in contenders:
         _, answer, complaint = _timed(command(one, "memory"))
-        said = json.loads(answer) if answer else {"vectors": None}
-        if said["vectors"] is None:
+        stated = json.loads(answer) if answer else {"vectors": None}
+        if stated["vectors"] is None:
             failed(one, m.MEMORY, complaint or "this system does not tell it")
         else:
-            found.memory[one.key] = (said["vectors"], said["both"])
+            found.memory[one.key] = (stated["vectors"], stated["both"])
     return found
 
 

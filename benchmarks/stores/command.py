@@ -84,18 +84,18 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
     found = [measured(setting, "-", m.VERSIONS, [[0.0]], note=versions)]
     with TemporaryDirectory(dir=given.work, prefix="tellback-bench-") as folder:
         present = []
-        for one in chosen:
-            if (why := missing(one)) is not None:
-                told(f"{one.title}: not measured: {why}")
-                found.append(measured(setting, one.key, m.NOT_MEASURED, [[0.0]], note=f"everything: {why}"))
+        for item in chosen:
+            if (why := missing(item)) is not None:
+                told(f"{item.title}: not measured: {why}")
+                found.append(measured(setting, item.key, m.NOT_MEASURED, [[0.0]], note=f"everything: {why}"))
             else:
-                present.append(one)
+                present.append(item)
         for size in sizes:
             for raced in _races(Path(folder), size, present, given, setting, told):
                 found += raced
                 if given.out is not None:
                     write_results(given.out, found)
-        if "tellback-sqlite" in {one.key for one in present}:
+        if "tellback-sqlite" in {item.key for item in present}:
             found += _guards(Path(folder), given, setting, told)
     if given.out is not None:
         write_results(given.out, found)
@@ -174,25 +174,30 @@ def _guards(folder: Path, given: argparse.Namespace, setting: Setting, say: Call
         found.append(measured(setting, m.BESIDE_MANY, measure, by_place["among"], **small, note=f"{count:,} others"))
     if given.million:
         say(f"guard: {_MILLION:,} rows of 256 dimensions")
-        told = _guard("million", work, _MILLION, setting.seed)
+        reported = _guard("million", work, _MILLION, setting.seed)
         size = {"n": _MILLION, "d": 256}
         found += [
-            measured(setting, "tellback-sqlite", m.MILLION_LOAD, [[told["loaded"]]], **size),
+            measured(setting, "tellback-sqlite", m.MILLION_LOAD, [[reported["loaded"]]], **size),
             measured(
-                setting, "tellback-sqlite", m.MILLION_PEAK, [[told["peak"]]], **size, note=f"file {told['size']:.0f} MB"
+                setting,
+                "tellback-sqlite",
+                m.MILLION_PEAK,
+                [[reported["peak"]]],
+                **size,
+                note=f"file {reported['size']:.0f} MB",
             ),
         ]
         for measure, part in ((m.MILLION_SEARCH, "memory"), (m.MILLION_SQL, "sql")):
-            note = f"first search after opening {told[part]['first']:.2f} s"
-            found.append(measured(setting, "tellback-sqlite", measure, [told[part]["times"]], **size, note=note))
+            note = f"first search after opening {reported[part]['first']:.2f} s"
+            found.append(measured(setting, "tellback-sqlite", measure, [reported[part]["times"]], **size, note=note))
     return found
 
 
 def _guard(guard: str, folder: Path, count: int, seed: int) -> dict[str, Any]:
     words = [sys.executable, "-m", "benchmarks.stores.guards", guard, str(folder), str(count), str(seed)]
     run = subprocess.run(words, cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
-    told: dict[str, Any] = json.loads(run.stdout)
-    return told
+    parsed: dict[str, Any] = json.loads(run.stdout)
+    return parsed
 
 
 def _without_places(words: list[str]) -> list[str]:

@@ -56,7 +56,7 @@ class Data:
     def batches(self, size: int, *, text: bool = True) -> Iterator[list[Row]]:
         """Yield the first n rows in lists of *size*."""
         for start in range(0, self.about.n, size):
-            yield [self.row(at, text=text) for at in range(start, min(start + size, self.about.n))]
+            yield [self.row(number, text=text) for number in range(start, min(start + size, self.about.n))]
 
 
 def id_of(at: int) -> str:

@@ -26,7 +26,7 @@ class Figures:
 
     def __init__(self, found: Iterable[Measurement]) -> None:
         self.all = list(found)
-        self._by = {(one.store, one.measure, one.data, one.n): one for one in self.all}
+        self._by = {(item.store, item.measure, item.data, item.n): item for item in self.all}
 
     def get(self, store: str, measure: str, data: str, n: int) -> Measurement | None:
         """Return the measurement, None where there is none."""
@@ -34,12 +34,14 @@ class Figures:
 
     def best_peer(self, measure: str, data: str, n: int) -> Measurement | None:
         """Return the quickest persistent peer in that line."""
-        there = [one for key in PEERS if (one := self.get(key, measure, data, n)) is not None]
-        return min(there, key=lambda one: one.p50) if there else None
+        items = [one for key in PEERS if (one := self.get(key, measure, data, n)) is not None]
+        return min(items, key=lambda one: one.p50) if items else None
 
     def sizes(self) -> list[tuple[str, int]]:
         """Return what was raced: (data, n), made-up rows first, small ones first."""
-        return sorted({(one.data, one.n) for one in self.all if one.measure == "search" and "guard" not in one.store})
+        return sorted(
+            {(item.data, item.n) for item in self.all if item.measure == "search" and "guard" not in item.store}
+        )
 
 
 def ratio(upper: Measurement, lower: Measurement) -> Ratio:

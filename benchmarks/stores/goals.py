@@ -154,7 +154,7 @@ def _judged(
     if recall is None:
         return Outcome(what, data, n, goal, str(reached), enough)
     found = ours.recall if ours is not None else None
-    said = "recall not taken" if found is None else f"recall {found:.3f}"
+    stated = "recall not taken" if found is None else f"recall {found:.3f}"
     right = found is not None and found >= recall
     wanted = f"{goal}, recall {recall:.2f}"
-    return Outcome(what, data, n, wanted, f"{reached}, {said}", enough and right)
+    return Outcome(what, data, n, wanted, f"{reached}, {stated}", enough and right)

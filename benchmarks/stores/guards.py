@@ -110,8 +110,8 @@ def million(folder: Path, count: int, seed: int) -> dict[str, Any]:
 def _rows(count: int, seed: int) -> Iterator[Entry]:
     rng = np.random.default_rng(seed + 1)
     for start in range(0, count, _BLOCK):
-        for at, vector in enumerate(_unit(rng, min(_BLOCK, count - start), _MILLION_DIMENSION), start):
-            yield Entry(f"e{at:07d}", vector)
+        for position, vector in enumerate(_unit(rng, min(_BLOCK, count - start), _MILLION_DIMENSION), start):
+            yield Entry(f"e{position:07d}", vector)
 
 
 def _unit(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
@@ -121,9 +121,9 @@ def _unit(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.flo
 
 def _timed(call: Callable[[int], object]) -> list[float]:
     times = []
-    for at in range(_CALLS):
+    for number in range(_CALLS):
         start = perf_counter()
-        call(at)
+        call(number)
         times.append(perf_counter() - start)
     return times[2:]
 

@@ -66,17 +66,17 @@ def page(found: Sequence[Measurement]) -> str:
 
 
 def _tally(found: Sequence[Measurement]) -> str:
-    judged = [one.met for one in outcomes(Figures(found)) if one.met is not None]
+    judged = [outcome.met for outcome in outcomes(Figures(found)) if outcome.met is not None]
     return f"{sum(judged)} of {len(judged)} lines that were measured reach their goal."
 
 
 def _setting(found: Sequence[Measurement]) -> str:
     def each(name: str) -> list[str]:
-        return list(dict.fromkeys(str(getattr(one, name)) for one in found))
+        return list(dict.fromkeys(str(getattr(hit, name)) for hit in found))
 
     lines = [f"- {name}: {'; '.join(each(field))}" for name, field in (("Machine", "machine"), ("Date", "date"))]
     lines.append(f"- Seed: {', '.join(each('seed'))}")
-    lines += [f"- Versions: {one.note}" for one in found if one.measure == m.VERSIONS]
-    lines += [f"- Rows: {one.note}" for one in found if one.measure == m.ROWS]
+    lines += [f"- Versions: {hit.note}" for hit in found if hit.measure == m.VERSIONS]
+    lines += [f"- Rows: {hit.note}" for hit in found if hit.measure == m.ROWS]
     commands = "\n".join(["pip install -e '.[local,bench]'", *each("command")])
     return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"

@@ -40,7 +40,7 @@ def draw(found: Sequence[Measurement], path: Path) -> None:
         for place, (measure, title) in zip(axes.flat, _PANELS.items(), strict=True):
             _panel(place, figures, measure, title, sizes)
         for place in axes[:, 0]:
-            place.set_yticks(range(len(_SHOWN)), [title_of(one.key) + marks_of(one.key) for one in reversed(_SHOWN)])
+            place.set_yticks(range(len(_SHOWN)), [title_of(item.key) + marks_of(item.key) for item in reversed(_SHOWN)])
             for label, contender in zip(place.get_yticklabels(), reversed(_SHOWN), strict=True):
                 label.set_fontweight("bold" if contender.ours else "normal")
         _legend(figure, sizes)
@@ -54,15 +54,15 @@ def _panel(axes: Any, figures: Figures, measure: str, title: str, sizes: Sequenc
     plain_axes(axes)
     axes.set_xscale("log")
     for row, contender in enumerate(reversed(_SHOWN)):
-        measured = [(at, figures.get(contender.key, measure, "clustered", n)) for at, n in enumerate(sizes)]
-        dots = [(at, one.p50) for at, one in measured if one is not None]
+        measured = [(position, figures.get(contender.key, measure, "clustered", n)) for position, n in enumerate(sizes)]
+        dots = [(position, item.p50) for position, item in measured if item is not None]
         if not dots:
             continue
         colours = OURS if contender.ours else THEIRS
         times = [time for _, time in dots]
         axes.plot([min(times), max(times)], [row, row], color=colours[1], linewidth=1.4, alpha=0.55, zorder=2)
-        for at, time in dots:
-            axes.scatter([time], [row], s=30, color=colours[at - len(sizes)], zorder=3)
+        for position, time in dots:
+            axes.scatter([time], [row], s=30, color=colours[position - len(sizes)], zorder=3)
     axes.set_ylim(-0.6, len(_SHOWN) - 0.4)
     low, high = axes.get_xlim()
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > _WIDE else (1.0, 2.0, 5.0)))
@@ -76,8 +76,8 @@ def _legend(figure: Any, sizes: Sequence[int]) -> None:
 
     shades = range(-len(sizes), 0)
     handles = [
-        Line2D([], [], linestyle="", marker="o", markersize=5.5, color=THEIRS[at], label=f"{n:,} rows")
-        for at, n in zip(shades, sizes, strict=True)
+        Line2D([], [], linestyle="", marker="o", markersize=5.5, color=THEIRS[shade], label=f"{n:,} rows")
+        for shade, n in zip(shades, sizes, strict=True)
     ]
     ours = Line2D([], [], linestyle="", marker="o", markersize=5.5, color=OURS[1], label="Tellback")
     figure.supxlabel(

@@ -54,7 +54,7 @@ class Race:
         say: Callable[[str], None],
     ) -> None:
         self.measurements: list[Measurement] = []
-        self._contenders = {one.key: one for one in contenders}
+        self._contenders = {item.key: item for item in contenders}
         self._data_folder, self._folder = data, folder
         self._data = Data(data)
         self._setting, self._pace, self._say = setting, pace, say
@@ -108,14 +108,14 @@ class Race:
 
     def _fill(self, *, again: bool) -> None:
         self._say("filling")
-        fillers = [one for one in self._contenders.values() if one.file_of is None]
+        fillers = [item for item in self._contenders.values() if item.file_of is None]
         rounds = self._pace.bulk_rounds if again else 1
         rates: dict[tuple[str, str], list[list[float]]] = {}
-        for at in range(rounds):
+        for number in range(rounds):
             for contender in self._rng.sample(fillers, len(fillers)):
-                if at < (contender.bulk_rounds if again else 1):
+                if number < (contender.bulk_rounds if again else 1):
                     self._fill_one(
-                        contender, first=at == 0, without_text=again and contender.bulk_rounds > 1, rates=rates
+                        contender, first=number == 0, without_text=again and contender.bulk_rounds > 1, rates=rates
                     )
         for (key, measure), blocks in rates.items():
             self.record(key, measure, blocks)
@@ -165,7 +165,7 @@ class Race:
     def _cold(self) -> None:
         self._say("opening cold")
         about = self._data.about
-        opened = [one for one in self._contenders.values() if "cold" in one.measures]
+        opened = [item for item in self._contenders.values() if "cold" in item.measures]
         common = (self.folder_of, str(self._data_folder), about.d, about.n)
         started = cold_starts(opened, *common, rounds=self._pace.cold_rounds, rng=self._rng, failed=self._fail)
         for (key, measure), blocks in started.times.items():

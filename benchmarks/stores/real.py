@@ -52,17 +52,17 @@ def make(folder: Path, texts: Path, *, n: int, seed: int, queries: int) -> None:
 
 
 def _documents(texts: Path) -> list[list[str]]:
-    said: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for conversation in locomo(texts):
         for turn in conversation.turns:
-            said.setdefault(str(turn.session), []).append(turn.text)
+            values.setdefault(str(turn.session), []).append(turn.text)
     written = [*squad(texts).documents.values(), *cranfield(texts).documents.values()]
-    return [text.split() for text in [*map(" ".join, said.values()), *written]]
+    return [text.split() for text in [*map(" ".join, values.values()), *written]]
 
 
 def _questions(texts: Path) -> list[str]:
     libraries = (squad(texts), cranfield(texts))
-    asked = [question.text for one in (*locomo(texts), *libraries) for question in one.questions]
+    asked = [question.text for item in (*locomo(texts), *libraries) for question in item.questions]
     return list(dict.fromkeys(asked))
 
 
@@ -70,8 +70,8 @@ def _pieces(documents: Sequence[Sequence[str]], count: int, rng: np.random.Gener
     """Return *count* distinct pieces in random order, and how many the first cut gave."""
     found: dict[str, None] = {}
     first = 0
-    for at, length in enumerate(_LENGTHS):
-        cut = list(dict.fromkeys(_cut(documents, length, at)))
+    for position, length in enumerate(_LENGTHS):
+        cut = list(dict.fromkeys(_cut(documents, length, position)))
         rng.shuffle(cut)
         found.update(dict.fromkeys(cut))
         first = first or len(found)

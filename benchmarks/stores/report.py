@@ -26,21 +26,21 @@ def goals_text(found: Iterable[Measurement], *, raced_only: bool = False) -> str
     figures = Figures(found)
     raced = figures.sizes()
     lines = ["| what | rows | goal | reached | met |", "|---|---|---|---|---|"]
-    for one in outcomes(figures):
-        if raced_only and (one.data, one.n) not in raced:
+    for outcome in outcomes(figures):
+        if raced_only and (outcome.data, outcome.n) not in raced:
             continue
-        met = {True: "yes", False: "**no**", None: "–"}[one.met]
-        lines.append(f"| {one.what} | {one.n:,} {one.data} | {one.goal} | {one.reached} | {met} |")
+        met = {True: "yes", False: "**no**", None: "–"}[outcome.met]
+        lines.append(f"| {outcome.what} | {outcome.n:,} {outcome.data} | {outcome.goal} | {outcome.reached} | {met} |")
     return "\n".join(lines) + "\n"
 
 
 def missing_text(found: Iterable[Measurement]) -> str:
     """Return what was asked for and not measured, as a list; empty where nothing is missing."""
     reasons: dict[str, list[str]] = {}
-    for one in found:
-        if one.measure == m.NOT_MEASURED:
-            where = f"{one.data} {one.n:,}" if one.n else "any rows"
-            reasons.setdefault(f"{title_of(one.store)}: {one.note}", []).append(where)
+    for hit in found:
+        if hit.measure == m.NOT_MEASURED:
+            where = f"{hit.data} {hit.n:,}" if hit.n else "any rows"
+            reasons.setdefault(f"{title_of(hit.store)}: {hit.note}", []).append(where)
     return "".join(f"- {why} ({', '.join(dict.fromkeys(where))}).\n" for why, where in reasons.items())
 
 
@@ -49,7 +49,7 @@ def tables_text(found: Sequence[Measurement]) -> str:
     figures = Figures(found)
     parts = []
     for data, n in figures.sizes():
-        some = next(one for one in figures.all if (one.data, one.n) == (data, n))
+        some = next(item for item in figures.all if (item.data, item.n) == (data, n))
         parts.append(f"### {n:,} rows, {data}, {some.d} dimensions\n")
         for measures in (_READING, _WRITING, _KEEPING):
             if table := _table(figures, data, n, measures):
@@ -65,8 +65,8 @@ def guards_text(found: Sequence[Measurement]) -> str:
     def growth(what: str, store: str, measure: str, low: int, expected: str) -> None:
         small, large = (figures.get(store, measure, "clustered", n) for n in (low, _LARGE))
         if small is not None and large is not None:
-            said = f"{short(small.p50)} ms at {low:,}, {short(large.p50)} ms at {_LARGE:,}: {ratio(large, small)}"
-            lines.append(f"| {what} | {said} | {expected} |")
+            text = f"{short(small.p50)} ms at {low:,}, {short(large.p50)} ms at {_LARGE:,}: {ratio(large, small)}"
+            lines.append(f"| {what} | {text} | {expected} |")
 
     growth("exact search, in a file", "tellback-sqlite", m.SEARCH, _SMALL, "about 10 ×, more where the cache ends")
     growth("one durable upsert", "tellback-sqlite", m.ADD, 1_000, "about 1 ×")
@@ -76,13 +76,13 @@ def guards_text(found: Sequence[Measurement]) -> str:
     for measure in (m.SEARCH, m.TEXT, m.ADD, "count"):
         alone, among = (figures.get(store, measure, "clustered", 1_000) for store in (m.BESIDE_NONE, m.BESIDE_MANY))
         if alone is not None and among is not None:
-            said = f"{short(alone.p50)} ms alone, {short(among.p50)} ms beside {among.note}: {ratio(among, alone)}"
-            lines.append(f"| a namespace of 1,000: {measure} | {said} | about 1 × |")
+            text = f"{short(alone.p50)} ms alone, {short(among.p50)} ms beside {among.note}: {ratio(among, alone)}"
+            lines.append(f"| a namespace of 1,000: {measure} | {text} | about 1 × |")
     for measure in (m.MILLION_LOAD, m.MILLION_PEAK, m.MILLION_SEARCH, m.MILLION_SQL):
-        for one in figures.all:
-            if one.measure == measure:
-                note = f" ({one.note})" if one.note else ""
-                lines.append(f"| {measure.removeprefix('guard: ')} | {short(one.p50)} {one.unit}{note} | |")
+        for item in figures.all:
+            if item.measure == measure:
+                note = f" ({item.note})" if item.note else ""
+                lines.append(f"| {measure.removeprefix('guard: ')} | {short(item.p50)} {item.unit}{note} | |")
     return "\n".join(lines) + "\n" if len(lines) > 2 else "Not measured in this run.\n"
 
 
@@ -103,8 +103,8 @@ def _table(figures: Figures, data: str, n: int, measures: Sequence[str]) -> str:
 
 def marks_of(key: str) -> str:
     """Return the marks of a store that keeps nothing by itself (ᵐ) or returns ids alone (ⁱ)."""
-    one = BY_KEY[key]
-    return ("" if one.durable else " ᵐ") + ("" if one.rows else " ⁱ")
+    item = BY_KEY[key]
+    return ("" if item.durable else " ᵐ") + ("" if item.rows else " ⁱ")
 
 
 def _cell(one: Measurement | None) -> str:

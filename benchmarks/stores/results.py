@@ -67,7 +67,7 @@ def measured(
 ) -> Measurement:
     """Return a measurement of *blocks* of samples, a block a round; what is told in ms is given in seconds."""
     unit = unit_of(measure)
-    scaled = [[one * 1e3 for one in block] for block in blocks] if unit == "ms" else blocks
+    scaled = [[item * 1e3 for item in block] for block in blocks] if unit == "ms" else blocks
     return Measurement(
         store=store,
         version=version,
@@ -85,7 +85,7 @@ def measured(
 
 def summary(blocks: Sequence[Sequence[float]]) -> dict[str, float | int | tuple[float, ...]]:
     """Return what is kept of the samples of several rounds."""
-    samples = np.array([one for block in blocks for one in block], dtype=np.float64)
+    samples = np.array([item for block in blocks for item in block], dtype=np.float64)
     if not len(samples):
         raise ValueError("a measurement needs a sample")
     low, middle, high = np.percentile(samples, (0, 50, 95))
@@ -118,9 +118,9 @@ def machine() -> str:
 def write_results(folder: Path, measurements: Iterable[Measurement]) -> None:
     """Write the measurements into *folder*, a file for each number of rows, each file whole."""
     by_rows: dict[int, list[str]] = {}
-    for one in measurements:
-        kept = {name: value for name, value in asdict(one).items() if value is not None and value != ""}
-        by_rows.setdefault(one.n, []).append(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
+    for measurement in measurements:
+        kept = {name: value for name, value in asdict(measurement).items() if value is not None and value != ""}
+        by_rows.setdefault(measurement.n, []).append(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
     for rows, lines in by_rows.items():
         path = folder / (f"stores-{rows}.jsonl" if rows else "stores.jsonl")
         beside = path.with_suffix(".new")
@@ -136,7 +136,7 @@ def read_results(place: Path) -> list[Measurement]:
     files = [place] if place.is_file() else sorted(place.glob("stores*.jsonl"), key=lambda file: (len(file.name), file))
     if not files:
         raise ValueError(f"{place}: there is no results file")
-    return [one for file in files for one in _lines(file)]
+    return [item for file in files for item in _lines(file)]
 
 
 def _lines(path: Path) -> list[Measurement]:

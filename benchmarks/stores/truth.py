@@ -32,12 +32,12 @@ class Truth:
         wanted = min(k, int(passes.sum()))
         shares = []
         for scores, ids in zip(self._scores, answers, strict=False):
-            at = np.array([int(id.removeprefix("row-")) for id in dict.fromkeys(ids)], np.int64)
-            if not len(at):
+            array = np.array([int(id.removeprefix("row-")) for id in dict.fromkeys(ids)], np.int64)
+            if not len(array):
                 shares.append(0.0)
                 continue
             passing: NDArray[np.float32] = scores[passes]
             lowest = np.partition(passing, len(passing) - wanted)[len(passing) - wanted]
-            good = passes[at] & (scores[at] >= lowest - _TIE)
+            good = passes[array] & (scores[array] >= lowest - _TIE)
             shares.append(min(int(good.sum()), wanted) / wanted)
         return float(np.mean(shares))

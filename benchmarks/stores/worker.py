@@ -53,14 +53,14 @@ class Worker:
     def answers(self, count: int, k: int, kind: str | None = None) -> dict[str, Any]:
         """Return the ids of the first *count* queries, a mark of ids and scores, and whether the rows are right."""
         found = [self._store.plain(self._store.search(q, k, kind)) for q in self._data.queries[:count]]
-        mark = sha256(repr([[(one.id, one.score) for one in row] for row in found]).encode()).hexdigest()
-        ids = [[one.id for one in row] for row in found]
+        mark = sha256(repr([[(item.id, item.score) for item in row] for row in found]).encode()).hexdigest()
+        ids = [[item.id for item in row] for row in found]
         return {"ids": ids, "mark": mark, "rows": self._rows_are_right(found)}
 
     def many_answers(self, k: int) -> dict[str, Any]:
         """Return the ids of one ``search_many``."""
         found = map(self._store.plain, self._store.search_many(self._data.queries[:BATCH], k))
-        return {"ids": [[one.id for one in row] for row in found]}
+        return {"ids": [[item.id for item in row] for row in found]}
 
     def search(self, start: int, calls: int, seconds: float, k: int, kind: str | None = None) -> dict[str, Any]:
         """Time searches, one after the other."""
@@ -87,14 +87,14 @@ class Worker:
 
     def add(self, extra: list[int]) -> dict[str, Any]:
         """Time the writing of single rows."""
-        rows = iter([self._data.row(self._data.about.n + at) for at in extra])
+        rows = iter([self._data.row(self._data.about.n + position) for position in extra])
         return {"times": list(self._each(lambda: self._store.add([next(rows)]), len(extra)))}
 
     def add_and_see(self, extra: list[int]) -> dict[str, Any]:
         """Time a write with a search that has to find it first, one row after the other."""
         times, seen = [], True
-        for at in extra:
-            row = self._data.row(self._data.about.n + at)
+        for position in extra:
+            row = self._data.row(self._data.about.n + position)
             start = perf_counter()
             self._store.add([row])
             answer = self._store.search(row.vector, 10)
@@ -113,7 +113,7 @@ class Worker:
 
     def delete(self, extra: list[int], together: bool) -> dict[str, Any]:
         """Time the deletion of extra rows, one by one or in one call."""
-        ids = [id_of(self._data.about.n + at) for at in extra]
+        ids = [id_of(self._data.about.n + position) for position in extra]
         if together:
             return {"times": list(self._each(lambda: self._store.delete(ids), 1))}
         left = iter(ids)
@@ -121,7 +121,7 @@ class Worker:
 
     def add_together(self, extra: list[int]) -> dict[str, Any]:
         """Write extra rows, unmeasured."""
-        self._store.add([self._data.row(self._data.about.n + at) for at in extra])
+        self._store.add([self._data.row(self._data.about.n + position) for position in extra])
         return {}
 
     def close(self) -> dict[str, Any]:
@@ -139,9 +139,9 @@ class Worker:
         """Ask *calls* times, or until *seconds* are over (*least* times all the same)."""
         times: list[float] = []
         end = perf_counter() + seconds
-        for at in range(start, start + calls):
+        for number in range(start, start + calls):
             before = perf_counter()
-            ask(at)
+            ask(number)
             times.append(perf_counter() - before)
             if len(times) >= least and perf_counter() > end:
                 break
@@ -154,9 +154,9 @@ class Worker:
             yield perf_counter() - start
 
     def _rows_are_right(self, found: list[list[Any]]) -> bool:
-        for one in (one for row in found for one in row if one.text is not None):
-            at = int(one.id.removeprefix("row-"))
-            if one.text != self._data.text(at) or one.metadata["kind"] != KINDS[self._data.kinds[at]]:
+        for item in (item for row in found for item in row if item.text is not None):
+            position = int(item.id.removeprefix("row-"))
+            if item.text != self._data.text(position) or item.metadata["kind"] != KINDS[self._data.kinds[position]]:
                 return False
         return True
 

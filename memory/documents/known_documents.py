@@ -35,8 +35,8 @@ class KnownDocuments:
 
     def renew(self, source: str, location: str) -> None:
         """Read the records called *source* and at *location* again, which somebody else has written."""
-        named, there = self._manifest.get(source), self._manifest.at(location)
-        for table, key, record in ((self._by_source, source, named), (self._by_location, location, there)):
+        named, present = self._manifest.get(source), self._manifest.at(location)
+        for table, key, record in ((self._by_source, source, named), (self._by_location, location, present)):
             if record is None:
                 table.pop(key, None)
             else:

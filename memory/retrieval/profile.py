@@ -91,9 +91,9 @@ def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Pr
     entries: list[ProfileEntry] = []
     omitted = 0
     for (subject, topic), group in sorted(groups.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
-        told = _entries(subject, topic, group)
-        entries += told[:limit]
-        omitted += len(told[limit:])
+        given = _entries(subject, topic, group)
+        entries += given[:limit]
+        omitted += len(given[limit:])
     return Profile(tuple(entries), omitted, len(memories))
 
 

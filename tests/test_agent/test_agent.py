@@ -70,11 +70,11 @@ def leave() -> str:
 
 
 async def texts(memory: LongTermMemory, session: str) -> list[tuple[str, str]]:
-    return [(one.message.role, one.message.text) for one in await memory.conversations.load(session)]
+    return [(item.message.role, item.message.text) for item in await memory.conversations.load(session)]
 
 
 async def remembered(memory: LongTermMemory) -> list[str]:
-    return [one.text for one in await memory.list()]
+    return [item.text for item in await memory.list()]
 
 
 class Failing:
@@ -96,11 +96,11 @@ class Failing:
 
 async def test_a_turn_is_stored_and_recalled_by_the_next_run(memory) -> None:
     async with Agent(QuotingProvider(), memory=memory) as agent:
-        told = await agent.run("The spare key of the shed lies under the blue pot.")
+        run = await agent.run("The spare key of the shed lies under the blue pot.")
         found = await agent.run("Where is the spare key of the shed?")
-    assert "blue pot" in told.text
+    assert "blue pot" in run.text
     assert found.text == "“The spare key of the shed lies under the blue pot.” [1]"
-    assert found.citations[0].id == told.stored[0].id
+    assert found.citations[0].id == run.stored[0].id
 
 
 async def test_a_repeated_question_is_answered_from_the_statement_and_never_quotes_itself(memory) -> None:
@@ -108,16 +108,18 @@ async def test_a_repeated_question_is_answered_from_the_statement_and_never_quot
         await agent.run("The spare key of the shed lies under the blue pot.")
         for _ in range(3):
             result = await agent.run("Where is the spare key of the shed?")
-            assert [one.quote for one in result.citations] == ["The spare key of the shed lies under the blue pot."]
+            assert [citation.quote for citation in result.citations] == [
+                "The spare key of the shed lies under the blue pot."
+            ]
 
 
 async def test_a_quoting_answer_is_stored_as_memory_ids_and_spans_and_rendered_from_them(memory) -> None:
     async with Agent(QuotingProvider(), memory=memory) as agent:
-        told = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
+        run = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
         await agent.run("Where is the spare key of the shed?", session="s")
     stored = await memory.conversations.load("s")
     assert stored[3].message.blocks == ()
-    assert stored[3].message.metadata["quotes"] == [{"id": told.stored[0].id, "start": 0, "end": 50}]
+    assert stored[3].message.metadata["quotes"] == [{"id": run.stored[0].id, "start": 0, "end": 50}]
     assert len(await remembered(memory)) == 2
     with ScriptedProvider(Reply("fine")) as provider:
         await Agent(provider, memory=memory).run("And the house?", session="s")
@@ -129,9 +131,9 @@ async def test_a_quoting_answer_is_stored_as_memory_ids_and_spans_and_rendered_f
 
 async def test_a_forgotten_memory_also_leaves_the_context_window(memory) -> None:
     async with Agent(QuotingProvider(), memory=memory) as agent:
-        told = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
+        run = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
         await agent.run("Where is the spare key of the shed?", session="s")
-    await memory.forget([told.stored[0].id])
+    await memory.forget([run.stored[0].id])
     with ScriptedProvider(Reply("fine")) as provider:
         await Agent(provider, memory=memory).run("And now?", session="s")
     shown = "\n".join(message.text for message in provider.requests[0].messages)
@@ -143,7 +145,7 @@ async def test_recalled_memories_are_sent_with_the_prompt_and_the_prompt_is_stor
     with ScriptedProvider(Reply("At seven [1].", expect="The garden party begins at seven.")) as provider:
         result = await Agent(provider, memory=memory).run("When does the garden party begin?", session="s")
     assert await texts(memory, "s") == [("user", "When does the garden party begin?"), ("assistant", "At seven [1].")]
-    assert [one.quote for one in result.citations] == ["The garden party begins at seven."]
+    assert [citation.quote for citation in result.citations] == ["The garden party begins at seven."]
     assert provider.requests[0].context[0].speaker == "Ana"
     assert provider.requests[0].question == "When does the garden party begin?"
 
@@ -174,7 +176,7 @@ async def test_another_session_shows_no_history_but_recalls(memory) -> None:
         await agent.run("My dog is called Rex.")
         await agent.run("How is my dog called?")
     assert len(provider.requests[1].messages) == 1
-    assert any("Rex" in one.text for one in provider.requests[1].context)
+    assert any("Rex" in item.text for item in provider.requests[1].context)
 
 
 async def test_namespaces_do_not_see_each_other(memory) -> None:
@@ -207,7 +209,7 @@ async def test_tool_calls_and_results_are_stored_only_with_the_trace_setting(
     with ScriptedProvider(Reply("Let me add.", calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
         await Agent(provider, tools=[add], memory=memory, settings=AgentSettings(trace=trace)).run("1+2?", session="s")
     stored = await memory.conversations.load("s")
-    assert [one.message.role for one in stored] == roles
+    assert [item.message.role for item in stored] == roles
     assert stored[-1].message.text == "3"
 
 
@@ -221,7 +223,7 @@ async def test_a_turn_that_reached_the_round_cap_is_stored_without_dangling_call
     stored = await memory.conversations.load("s")
     assert stored[0].message.text == "1+2?"
     assert stored[1].message.text == "Still adding."
-    assert [one.message.role for one in stored] == (["user", "assistant", "tool"] if trace else ["user", "assistant"])
+    assert [item.message.role for item in stored] == (["user", "assistant", "tool"] if trace else ["user", "assistant"])
     assert bool(stored[1].message.tool_calls) is trace, "without the trace no call may stand there without its result"
 
 
@@ -327,7 +329,7 @@ async def test_the_stream_has_events_of_recalled_items_and_stored_reports(memory
     events = [event async for event in agent.stream("When does the garden party begin?")]
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     stored = next(event for event in events if isinstance(event, MemoryStored))
-    assert [one.text for one in recalled.items] == ["The garden party begins at seven."]
+    assert [item.text for item in recalled.items] == ["The garden party begins at seven."]
     assert len(stored.reports) == 2
     assert {event.agent for event in events} == {"tellback"}
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == events[-1].result.text
@@ -382,15 +384,15 @@ async def test_passages_of_a_separate_knowledge_base_are_quoted_beside_memories(
     await memory.remember("My dog is called Rex.")
     agent = Agent(QuotingProvider(), memory=memory, knowledge=FixedDocuments(BRIDGE))
     result = await agent.run("When was the bridge opened?")
-    assert [(one.source, one.start) for one in result.citations] == [("bridge.md", 40)]
-    assert len({one.number for one in result.memories}) == len(result.memories)
+    assert [(citation.source, citation.start) for citation in result.citations] == [("bridge.md", 40)]
+    assert len({citation.number for citation in result.memories}) == len(result.memories)
 
 
 async def test_passages_of_an_abstaining_knowledge_base_are_not_shown_beside_found_memories(memory) -> None:
     await memory.remember("The spare key of the shed lies under the blue pot.")
     shelf = FixedDocuments(BRIDGE, abstain="nothing")
     result = await Agent(QuotingProvider(), memory=memory, knowledge=shelf).run("Where is the spare key of the shed?")
-    assert [one.lane for one in result.memories] == ["conversation"]
+    assert [item.lane for item in result.memories] == ["conversation"]
     assert "blue pot" in result.text
 
 
@@ -404,7 +406,7 @@ async def test_a_passage_found_by_memory_and_knowledge_base_is_shown_once(memory
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(tmp_path)
     result = await Agent(QuotingProvider(), memory=memory, knowledge=knowledge).run("When was the bridge opened?")
-    assert [one.source for one in result.memories] == ["bridge.md"]
+    assert [item.source for item in result.memories] == ["bridge.md"]
 
 
 async def test_concurrent_runs_of_one_agent_keep_their_sessions_apart(memory) -> None:
@@ -456,7 +458,7 @@ async def test_usage_steps_and_tools_are_in_the_result(memory) -> None:
 async def test_messages_are_dated_by_the_clock(memory) -> None:
     with ScriptedProvider(Reply("Hello")) as provider:
         await Agent(provider, memory=memory, settings=AgentSettings(clock=lambda: NOW)).run("Hello", session="s")
-    assert [one.message.at for one in await memory.conversations.load("s")] == [NOW, NOW]
+    assert [item.message.at for item in await memory.conversations.load("s")] == [NOW, NOW]
 
 
 def test_run_sync_works_repeatedly_outside_an_event_loop() -> None:

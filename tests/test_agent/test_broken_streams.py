@@ -71,7 +71,7 @@ every_event_wire = pytest.mark.parametrize("wire", EVENTS, ids=lambda wire: wire
 
 
 def said(response: Response) -> tuple:
-    calls = [(one.name, one.arguments) for one in response.message.tool_calls]
+    calls = [(tool_call.name, tool_call.arguments) for tool_call in response.message.tool_calls]
     return response.text, calls, response.stop, response.usage
 
 
@@ -89,10 +89,10 @@ def test_a_stream_cut_around_every_line_end_and_within_lines_gives_the_same_repl
 
     ends = [place for place, byte in enumerate(stream[:-2]) if byte == ord("\n")]
     offsets = sorted({*range(1, len(stream), 13), *(end + step for end in ends for step in range(-1, 3))})
-    cuts = [RawReply((stream[:at], stream[at:]), content_type=wire.server.content_type) for at in offsets]
+    cuts = [RawReply((stream[:offset], stream[offset:]), content_type=wire.server.content_type) for offset in offsets]
     with wire.server(*cuts) as server:
         responses = asyncio.run(all_of_them(server.url))
-    assert [at for at, response in zip(offsets, responses, strict=True) if said(response) != whole] == []
+    assert [offset for offset, response in zip(offsets, responses, strict=True) if said(response) != whole] == []
 
 
 @every_wire
@@ -101,7 +101,7 @@ def test_a_stream_truncated_at_any_offset_gives_the_whole_reply_or_a_provider_er
     stream = wire.encoded(REPLY)
     whole = said(wire.answered(stream))
     ends = range(0, len(stream), step)
-    cuts = [RawReply((stream[:at],), content_type=wire.server.content_type) for at in ends]
+    cuts = [RawReply((stream[:position],), content_type=wire.server.content_type) for position in ends]
 
     async def outcome(provider: Any) -> tuple | None:
         try:
@@ -117,7 +117,7 @@ def test_a_stream_truncated_at_any_offset_gives_the_whole_reply_or_a_provider_er
     with wire.server(*cuts) as server:
         outcomes = asyncio.run(all_of_them(server.url))
     # What a truncated stream may still give is the same words and calls; counts may have been lost with its end.
-    assert all(one is None or one[:3] == whole[:3] for one in outcomes)
+    assert all(item is None or item[:3] == whole[:3] for item in outcomes)
     assert outcomes[: len(outcomes) // 2] == [None] * (len(outcomes) // 2)
 
 
@@ -128,7 +128,7 @@ def test_every_sse_line_ending_is_read_even_when_cut_between_bytes(wire: Wire, e
     whole = said(wire.answered(stream))
     other = stream.replace(b"\n", ending)
     assert said(wire.answered(other)) == whole
-    assert said(wire.answered(*(other[at : at + 1] for at in range(len(other))))) == whole
+    assert said(wire.answered(*(other[position : position + 1] for position in range(len(other))))) == whole
 
 
 @every_event_wire
@@ -258,7 +258,7 @@ def test_a_line_of_fifty_megabytes_is_read_and_a_longer_one_refused_in_bounded_m
     try:
         with pytest.raises(ProviderError, match="larger than"):
             wire.answered(
-                *(stream[at : at + megabyte] for at in range(0, len(stream), megabyte)),
+                *(stream[position : position + megabyte] for position in range(0, len(stream), megabyte)),
                 client=HttpClient(retries=0, max_event=4 * megabyte),
             )
         _, peak = tracemalloc.get_traced_memory()
@@ -272,8 +272,8 @@ def test_two_calls_with_one_id_stay_two_calls(wire: Wire) -> None:
     calls = tuple(ToolCallBlock(id="same", name="add", arguments={"a": number}) for number in (1, 2))
     response = wire.answered(wire.encoded(Reply(calls=calls)))
     asked = response.message.tool_calls
-    assert [one.arguments for one in asked] == [{"a": 1}, {"a": 2}]
-    assert len({one.id for one in asked}) == 2
+    assert [item.arguments for item in asked] == [{"a": 1}, {"a": 2}]
+    assert len({item.id for item in asked}) == 2
     assert response.stop is StopReason.TOOL_CALLS
 
 

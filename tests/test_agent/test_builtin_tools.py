@@ -105,12 +105,12 @@ async def test_the_calculator_is_a_tool() -> None:
 
 
 async def test_the_clock_tool_gives_the_time_and_refuses_unknown_time_zones() -> None:
-    told = clock(lambda: datetime(2026, 5, 3, 12, tzinfo=UTC))
-    assert await use(told) == "Sunday, 2026-05-03T12:00:00+00:00"
+    reported = clock(lambda: datetime(2026, 5, 3, 12, tzinfo=UTC))
+    assert await use(reported) == "Sunday, 2026-05-03T12:00:00+00:00"
     with pytest.raises(ToolFailed, match="time zone"):
-        await use(told, zone="../../etc/passwd")
+        await use(reported, zone="../../etc/passwd")
     with pytest.raises(ToolFailed, match="time zone"):
-        await use(told, zone="Europe/Atlantis")
+        await use(reported, zone="Europe/Atlantis")
 
 
 def names_in(folder: Path) -> list[str]:
@@ -282,7 +282,7 @@ async def test_a_long_tool_result_is_paginated_and_read_on_with_read_more() -> N
     assert first.startswith(text[:200] + "\n(page 1 of 3, 450 characters in all")
     assert 'read_more(result="c1", page=2)' in first
     shown = [await use(read_more, context, result="c1", page=page) for page in (1, 2, 3)]
-    assert "".join(one.rpartition("\n")[0] for one in shown) == text
+    assert "".join(item.rpartition("\n")[0] for item in shown) == text
     with pytest.raises(ToolFailed, match="3 pages"):
         await use(read_more, context, result="c1", page=4)
 

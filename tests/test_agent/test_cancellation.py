@@ -102,7 +102,7 @@ async def test_a_run_cancelled_at_every_await_stores_no_partial_turn_and_leaks_n
                     await asyncio.wait([task])
                     assert await still_running(before) == set(), place
                     assert agent.unsaved == 0
-                    kept = [one.message.role for one in await memory.conversations.load(session)]
+                    kept = [item.message.role for item in await memory.conversations.load(session)]
                     assert kept in ([], WHOLE), place
                 await connections_gone(server)
             outcomes.add((task.cancelled(), len(kept)))
@@ -159,7 +159,7 @@ async def test_a_stream_closed_at_any_event_frees_its_connection_and_stores_no_p
                         break
                 await events.aclose()
                 assert await still_running(before) == set(), place
-                kept = [one.message.role for one in await memory.conversations.load(f"s{place}")]
+                kept = [item.message.role for item in await memory.conversations.load(f"s{place}")]
                 assert kept in ([], WHOLE), place
                 await connections_gone(server)
             if seen < place:

@@ -68,8 +68,8 @@ You are welcome.
 
 def test_a_chat_without_a_model_reads_well(tellback: CommandLine) -> None:
     done = tellback("chat", text=LIFE)
-    said = [line for line in done.out.splitlines() if not line.startswith(("Noted: ", "[1] ", "[2] "))]
-    assert said == TRANSCRIPT.splitlines()
+    items = [line for line in done.out.splitlines() if not line.startswith(("Noted: ", "[1] ", "[2] "))]
+    assert items == TRANSCRIPT.splitlines()
     assert "`tellback forget --query 'the surgeon'`" in done.err
     assert "/new [NAME]" in done.err
     assert "forget the surgeon" not in [memory["text"] for memory in tellback.json("memories", "list")["memories"]]
@@ -219,11 +219,11 @@ def test_without_a_terminal_a_model_can_neither_correct_nor_forget_memories(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("TELLBACK_MODEL", "any")
         done = tellback("chat", text="Forget the code.\n")
-    results = [one["content"] for one in server.requests[1].body["messages"] if one["role"] == "tool"]
+    results = [result["content"] for result in server.requests[1].body["messages"] if result["role"] == "tool"]
     assert done.out.startswith("I could not.")
     assert len(results) == 2
-    assert all("nobody sits at a terminal" in one for one in results)
-    assert "The shed has the code 2580." in [one["text"] for one in tellback.json("memories")["memories"]]
+    assert all("nobody sits at a terminal" in result for result in results)
+    assert "The shed has the code 2580." in [result["text"] for result in tellback.json("memories")["memories"]]
 
 
 def test_the_ask_command_offers_a_model_no_writing_tools(
@@ -234,7 +234,7 @@ def test_the_ask_command_offers_a_model_no_writing_tools(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("TELLBACK_MODEL", "any")
         tellback("ask", "What is the code?")
-    names = {one["function"]["name"] for one in server.requests[0].body["tools"]}
+    names = {item["function"]["name"] for item in server.requests[0].body["tools"]}
     assert names == {
         *("search_memory", "get_memory", "search_documents", "list_documents"),
         *("current_time", "calculate"),
@@ -298,8 +298,8 @@ def test_a_line_names_the_tools_of_a_turn_and_approval_shows_a_difference(tellba
 
 
 def test_slash_commands_run_on_the_open_memory(tellback: CommandLine) -> None:
-    said = "The ferry leaves at nine.\n/recall ferry\n/why When does the ferry leave?\nWhen does the ferry leave?\n"
-    done = tellback("chat", text=said + "/sources\n/remember Jonas's aunt is Ida.\n/memories\n/recal ferry\n/model\n")
+    stated = "The ferry leaves at nine.\n/recall ferry\n/why When does the ferry leave?\nWhen does the ferry leave?\n"
+    done = tellback("chat", text=stated + "/sources\n/remember Jonas's aunt is Ida.\n/memories\n/recal ferry\n/model\n")
     assert done.code == 0
     assert "1. The ferry leaves at nine." in done.out
     assert " = words " in done.out or "score" in done.out

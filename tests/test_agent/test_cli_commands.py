@@ -115,17 +115,18 @@ def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
     assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes", "beyond"}
     (hit,) = found["hits"]
     assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "later_than", "likely_change", "parts", "matched"}
-    assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
+    assert {item["word"]: item["where"] for item in hit["matched"]} == {"cat": "here", "called": "here"}
     assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
     assert "parts" not in tellback.json("recall", "What is the cat called?")["hits"][0]
 
 
 def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: CommandLine) -> None:
-    said = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
+    stated = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
     memory = open_memory(tellback.path)
     run_sync(
         memory.remember_many(
-            Memory(text, kind="turn", speaker=who, session="s", sequence=at) for at, (who, text) in enumerate(said)
+            Memory(text, kind="turn", speaker=who, session="s", sequence=position)
+            for position, (who, text) in enumerate(stated)
         )
     )
     run_sync(memory.close())
@@ -229,8 +230,8 @@ def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, not
 
 def test_ask_without_a_fitting_memory_quotes_the_nearest_with_a_doubt(tellback: CommandLine) -> None:
     towns = ("Oslo", "Graz", "Leeds", "Turin", "Lyon", "Porto", "Bergen")
-    said = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
-    for line in said:
+    items = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
+    for line in items:
         tellback.json("remember", line)
     answer = tellback.json("ask", "Who won the election?")
     assert answer["answer"].startswith("I am not sure this is about it; the nearest is:\n")
@@ -258,8 +259,8 @@ def test_ingest_reports_the_action_for_each_file(tellback: CommandLine, notes: P
     report = tellback.json("ingest", notes)
     assert set(report) == {"documents", "totals", "chunks", "embedded", "pending", "changed"}
     keys = {"source", "action", "reason", "chunks", "embedded", "pending", "erased", "forgotten", "notes"}
-    assert all(set(one) == keys for one in report["documents"])
-    assert {one["source"]: one["action"] for one in report["documents"]} == {
+    assert all(set(item) == keys for item in report["documents"])
+    assert {item["source"]: item["action"] for item in report["documents"]} == {
         "bridge.md": "unchanged",
         "tower.md": "removed",
     }
@@ -442,7 +443,7 @@ def test_the_documents_of_a_folder_that_is_gone_are_retired_on_request(tellback:
         ("bridge.md", "removed"),
         ("tower.md", "removed"),
     ]
-    assert [one["source"] for one in tellback.json("documents")["documents"]] == ["river.md"]
+    assert [item["source"] for item in tellback.json("documents")["documents"]] == ["river.md"]
     assert "no such file or folder" in tellback("ingest", notes, "--yes").err
 
 
@@ -476,7 +477,7 @@ def test_documents_are_listed(tellback: CommandLine, notes: Path) -> None:
     assert "tellback ingest" in _no_documents(tellback)
     tellback.json("ingest", notes)
     listed = tellback.json("documents")["documents"]
-    assert {one["source"] for one in listed} == {"bridge.md", "tower.md"}
+    assert {item["source"] for item in listed} == {"bridge.md", "tower.md"}
     assert set(listed[0]) == {"source", "title", "location", "chunks", "modified", "ingested", "collection"}
     (notes / "bridge.md").write_text("# Bridge\n\nIt was painted blue.\n")
     tellback("ingest", notes)
@@ -484,7 +485,7 @@ def test_documents_are_listed(tellback: CommandLine, notes: Path) -> None:
     assert [line.split()[2] for line in done.out.splitlines()] == ["document", "bridge.md", "tower.md"]
     assert done.err == "2 documents; 2 chunks in all\n"
     by_name = tellback.json("documents", "--sort", "name", "--limit", "1")
-    assert ([one["source"] for one in by_name["documents"]], by_name["total"]) == (["bridge.md"], 2)
+    assert ([item["source"] for item in by_name["documents"]], by_name["total"]) == (["bridge.md"], 2)
     some = tellback("documents", "TOWER")
     assert (some.out.splitlines()[1].split()[2], some.err) == ("tower.md", "1 document; 1 chunk in all\n")
     assert tellback("documents", "--limit", "1").err == "1 of 2 documents, the rest with --limit; 2 chunks in all\n"
@@ -562,8 +563,8 @@ def test_a_correction_replaces_the_text_and_keeps_the_old_version_in_the_history
     assert (again.code, again.out, again.err) == (0, f"nothing to change: {id}\n", "")
     monkeypatch.setenv("TELLBACK_NEAR_DUPLICATES", "link")
     other = tellback.json("remember", "The plumber comes on Tuesday at nine.")["id"]
-    told = tellback("correct", id, "the plumber comes on Tuesday, at nine")
-    assert told.out.startswith(f"corrected {id}: near-duplicate of {other}\n")
+    reported = tellback("correct", id, "the plumber comes on Tuesday, at nine")
+    assert reported.out.startswith(f"corrected {id}: near-duplicate of {other}\n")
     assert set(tellback.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
 
 
@@ -599,9 +600,9 @@ def test_memories_are_listed_page_by_page(tellback: CommandLine) -> None:
     assert [memory["id"] for memory in newest] == ids[::-1]
     page = tellback.json("memories", "list", "--sort", "id", "--limit", "2", "--kind", "fact")
     assert set(page) == {"memories", "total", "next"}
-    assert ([one["id"] for one in page["memories"]], page["total"], page["next"]) == (ids[:2], 3, ids[1])
+    assert ([item["id"] for item in page["memories"]], page["total"], page["next"]) == (ids[:2], 3, ids[1])
     rest = tellback.json("memories", "list", "--sort", "id", "--limit", "2", "--kind", "fact", "--after", page["next"])
-    assert ([one["id"] for one in rest["memories"]], rest["next"]) == (ids[2:], None)
+    assert ([item["id"] for item in rest["memories"]], rest["next"]) == (ids[2:], None)
     done = tellback("memories", "list", "--sort", "id", "--limit", "2")
     assert len(done.out.splitlines()) == 3
     assert f"2 of 4; go on with: tellback memories list --sort id --limit 2 --after {ids[1]}" in done.err

@@ -82,10 +82,10 @@ def test_each_memories_command_changes_its_field_and_its_opposite_restores_it(te
 
 
 def test_pinning_several_memories_names_those_already_pinned(tellback):
-    one, other = kept(tellback, "Ana lives in Porto."), kept(tellback, "Ben lives in Faro.")
-    tellback("memories", "pin", one)
-    assert tellback("memories", "pin", one, other)[1].splitlines() == [f"pinned {other}", f"nothing to change: {one}"]
-    assert answered(tellback, "memories", "pin", one)["changed"] == []
+    item, other = kept(tellback, "Ana lives in Porto."), kept(tellback, "Ben lives in Faro.")
+    tellback("memories", "pin", item)
+    assert tellback("memories", "pin", item, other)[1].splitlines() == [f"pinned {other}", f"nothing to change: {item}"]
+    assert answered(tellback, "memories", "pin", item)["changed"] == []
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ def test_pinning_several_memories_names_those_already_pinned(tellback):
 )
 def test_bad_input_of_a_memories_command_is_one_error_line_that_names_it(tellback, arguments, named):
     id = kept(tellback, "Ana lives in Porto.")
-    code, out, err = tellback(*(id if one == "ID" else one for one in arguments))
+    code, out, err = tellback(*(id if argument == "ID" else argument for argument in arguments))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert named in err
     assert len(answered(tellback, "memories", "operations")["operations"]) == 1
 
 
 def test_merging_makes_one_memory_and_undo_restores_both(tellback):
-    one, other = kept(tellback, "Ana lives in Porto."), kept(tellback, "Ana has a cat.")
-    report = answered(tellback, "memories", "merge", one, other, "--text", "Ana lives in Porto with a cat.")
-    assert (report["id"], report["merged"]) == (one, [other])
+    item, other = kept(tellback, "Ana lives in Porto."), kept(tellback, "Ana has a cat.")
+    report = answered(tellback, "memories", "merge", item, other, "--text", "Ana lives in Porto with a cat.")
+    assert (report["id"], report["merged"]) == (item, [other])
     (listed,) = answered(tellback, "memories")["memories"]
     assert (listed["text"], listed["derived_from"]) == ("Ana lives in Porto with a cat.", [listed["supersedes"], other])
     code, out, err = tellback("undo", report["operation"])
@@ -128,7 +128,7 @@ def test_merging_makes_one_memory_and_undo_restores_both(tellback):
         "Ana has a cat.",
         "Ana lives in Porto.",
     ]
-    assert tellback("memories", "merge", one, other, "--text", "Both.")[1] == f"merged into {one}: {other}\n"
+    assert tellback("memories", "merge", item, other, "--text", "Both.")[1] == f"merged into {item}: {other}\n"
 
 
 def test_undo_without_an_id_shows_the_last_active_operation_and_asks_for_confirmation(tellback):
@@ -164,16 +164,16 @@ def test_history_tells_versions_and_operations(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     operation = answered(tellback, "correct", id, "Ana lives in Faro.")["operation"]
     undone = answered(tellback, "undo", operation)["id"]
-    told = answered(tellback, "memories", "history", id)
-    assert [one["text"] for one in told["versions"]] == [
+    given = answered(tellback, "memories", "history", id)
+    assert [item["text"] for item in given["versions"]] == [
         "Ana lives in Porto.",
         "Ana lives in Faro.",
         "Ana lives in Porto.",
     ]
-    assert [one["kind"] for one in told["operations"]] == ["undo", "correct", "remember"]
+    assert [item["kind"] for item in given["operations"]] == ["undo", "correct", "remember"]
     lines = tellback("memories", "history", id)[1].splitlines()
     assert lines[1].endswith("Ana lives in Faro.  (taken back)")
-    assert lines[2] == f"  as {told['versions'][1]['id']}"
+    assert lines[2] == f"  as {given['versions'][1]['id']}"
     assert lines[5].endswith(f"undo by user  (takes back {operation})")
     assert lines[6].endswith(f"correct by user  (taken back by {undone})")
 
@@ -240,9 +240,9 @@ def test_the_help_of_each_command_is_not_truncated_at_eighty_columns(tellback, m
 def test_the_operation_log_is_listed_page_by_page_without_memory_texts(tellback):
     ids = [kept(tellback, f"The code of safe {number} is 4711.") for number in range(3)]
     page = answered(tellback, "memories", "operations", "--limit", "2")
-    assert [one["changes"][0]["id"] for one in page["operations"]] == ids[:0:-1]
+    assert [item["changes"][0]["id"] for item in page["operations"]] == ids[:0:-1]
     rest = answered(tellback, "memories", "operations", "--before", page["next"])
-    assert ([one["changes"][0]["id"] for one in rest["operations"]], rest["next"]) == (ids[:1], None)
+    assert ([item["changes"][0]["id"] for item in rest["operations"]], rest["next"]) == (ids[:1], None)
     assert len(answered(tellback, "memories", "operations", "--of", ids[0])["operations"]) == 1
     code, out, err = tellback("memories", "operations", "--limit", "2")
     assert (code, len(out.splitlines())) == (0, 3)
@@ -256,7 +256,7 @@ def test_memories_list_applies_its_filters_and_pages_by_time(tellback):
     tellback("memories", "pin", new)
 
     def ids(*options: str) -> list[str]:
-        return [one["id"] for one in answered(tellback, "memories", "list", *options)["memories"]]
+        return [item["id"] for item in answered(tellback, "memories", "list", *options)["memories"]]
 
     assert ids("--tag", "home") == ids("--kind", "event") == ids("--before", "2021-01-01") == [old]
     assert ids("--pinned") == ids("--since", "2021-01-01") == ids("--contains", "FARO") == [new]
@@ -305,7 +305,7 @@ def test_memories_list_as_of_a_time_shows_the_version_valid_then(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     tellback("correct", id, "Ana lives in Faro.", "--valid-from", "2025-03-01")
     then = answered(tellback, "memories", "list", "--as-of", "2025-02-01")["memories"]
-    assert [one["text"] for one in then] == ["Ana lives in Porto."]
+    assert [item["text"] for item in then] == ["Ana lives in Porto."]
     assert answered(tellback, "memories", "list", "--known-at", "2001-01-01")["total"] == 0
 
 

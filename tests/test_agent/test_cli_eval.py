@@ -23,8 +23,9 @@ def file(tmp_path: Path) -> Path:
     memory = open_memory(path)
     run_sync(
         memory.remember_many(
-            f"The {THINGS[at % 10]} of {PLACES[(3 * at + at // 10) % 10]} was {COLOURS[(7 * at + at // 10) % 10]}."
-            for at in range(30)
+            f"The {THINGS[number % 10]} of {PLACES[(3 * number + number // 10) % 10]} "
+            f"was {COLOURS[(7 * number + number // 10) % 10]}."
+            for number in range(30)
         )
     )
     run_sync(memory.close())
@@ -38,14 +39,14 @@ def asked(path: Path, *words: str) -> int:
 def test_json_has_a_line_for_each_way_and_kind(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert asked(file, "--questions", "12", "--with", "hashing", "--setting", "conversation.text=1", "--json") == 0
     captured = capsys.readouterr()
-    told = json.loads(captured.out)
+    parsed = json.loads(captured.out)
     assert captured.err == ""
-    assert set(told) == {"memories", "questions", "k", "seed", "embedders", "lines"}
-    assert (told["memories"], told["questions"]) == (30, 12)
-    assert list(told["embedders"]) == ["text alone", "as it is", "other embedder", "other settings"]
+    assert set(parsed) == {"memories", "questions", "k", "seed", "embedders", "lines"}
+    assert (parsed["memories"], parsed["questions"]) == (30, 12)
+    assert list(parsed["embedders"]) == ["text alone", "as it is", "other embedder", "other settings"]
     keys = {"way", "kind", "questions", "first", "found", "mrr", "found_gain", "mrr_gain"}
-    assert all(set(line) == keys for line in told["lines"])
-    (whole,) = [line for line in told["lines"] if (line["way"], line["kind"]) == ("text alone", "all")]
+    assert all(set(line) == keys for line in parsed["lines"])
+    (whole,) = [line for line in parsed["lines"] if (line["way"], line["kind"]) == ("text alone", "all")]
     assert set(whole["mrr_gain"]) == {"mean", "low", "high"}
 
 

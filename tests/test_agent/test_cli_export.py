@@ -20,14 +20,14 @@ def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
     def called(*arguments: object, memory: str = "m.db") -> tuple[int, str, str]:
         capsys.readouterr()
         code = run_command_line(["--memory", str(tmp_path / memory), "--offline", *map(str, arguments)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return called
 
 
 def texts(tellback: Tellback, memory: str) -> list[str]:
-    return [one["text"] for one in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
+    return [load["text"] for load in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
 
 
 def test_a_memory_moves_from_one_file_to_another(tellback: Tellback, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path) -> No
     took = json.loads(tellback("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
     keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "truncated", "dry_run", "operation", "notes"}
     assert set(took) == keys
-    assert [one["outcome"] for one in took["lines"]] == ["stored"]
+    assert [item["outcome"] for item in took["lines"]] == ["stored"]
     assert took["trusted"] is False
 
 

@@ -278,9 +278,9 @@ def test_a_reading_command_without_a_memory_file_fails_in_one_line_and_creates_n
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code = run_command_line(["--memory", "none.db", "--offline", *words])
-    said = capsys.readouterr()
-    assert (code, said.out, said.err.count("\n")) == (EXIT_FILE, "", 1)
-    assert "no memory is here yet" in said.err
+    output = capsys.readouterr()
+    assert (code, output.out, output.err.count("\n")) == (EXIT_FILE, "", 1)
+    assert "no memory is here yet" in output.err
     assert list(tmp_path.iterdir()) == []
 
 

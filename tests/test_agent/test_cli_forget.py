@@ -23,8 +23,8 @@ class Tellback:
     def __call__(self, *arguments: object) -> tuple[int, str, str]:
         self._capsys.readouterr()
         code = run_command_line(["--memory", str(self.file), "--offline", *map(str, arguments)])
-        said = self._capsys.readouterr()
-        return code, said.out, said.err
+        output = self._capsys.readouterr()
+        return code, output.out, output.err
 
     def json(self, *arguments: object) -> dict[str, object]:
         code, out, err = self(*arguments, "--json")
@@ -35,7 +35,7 @@ class Tellback:
     def texts(self) -> list[str]:
         listed = self.json("memories")["memories"]
         assert isinstance(listed, list)
-        return [one["text"] for one in listed]
+        return [item["text"] for item in listed]
 
 
 @pytest.fixture

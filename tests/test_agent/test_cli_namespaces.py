@@ -95,8 +95,8 @@ OF_THE_FILE = {
 
 async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: str) -> None:
     """Let *namespace* hold some of everything; *here* is where its keys are."""
-    said = [Message.user(f"The key of the cellar is in the {here}."), Message.assistant("I shall keep that in mind.")]
-    await memory.remember_turn("monday", said, namespace=namespace)
+    stated = [Message.user(f"The key of the cellar is in the {here}."), Message.assistant("I shall keep that in mind.")]
+    await memory.remember_turn("monday", stated, namespace=namespace)
     items = [f"The key of the shed is in the {here}.", f"The key of the attic is in the {here}.", "The bin is green."]
     made = [Memory(text, id=f"m{place}", tags=("house",)) for place, text in enumerate(items, start=1)]
     await memory.remember_many([*made, Memory("The shed is red.", key="shed")], namespace=namespace)
@@ -136,8 +136,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def names_of(command: object, before: str = "") -> set[str]:
     """Return the names of all commands below *command*."""
     found: set[str] = set()
-    for name, one in getattr(command, "commands", {}).items():
-        found |= {f"{before}{name}"} | names_of(one, f"{before}{name} ")
+    for name, item in getattr(command, "commands", {}).items():
+        found |= {f"{before}{name}"} | names_of(item, f"{before}{name} ")
     return found
 
 
@@ -168,7 +168,7 @@ def test_the_owner_of_a_file_can_list_its_namespaces(tellback: CommandLine) -> N
     for namespace, text in (("", "A fact."), ("ana", "A fact."), ("ana", "Another."), ("b/ c", "A fact.")):
         tellback("--namespace", namespace, "remember", text)
     listed = tellback.json("memories", "namespaces")["namespaces"]
-    assert [(one["namespace"], one["entries"]) for one in listed] == [("", 1), ("ana", 2), ("b/ c", 1)]
+    assert [(item["namespace"], item["entries"]) for item in listed] == [("", 1), ("ana", 2), ("b/ c", 1)]
     done = tellback("memories", "namespaces", "--namespace", "nobody")
     assert [line.split()[0] for line in done.out.splitlines()] == ["namespace", "(default)", "ana", "b/"]
     assert done.err == "nothing is remembered in the namespace in use, nobody\n"

@@ -127,7 +127,7 @@ def test_ids_are_whole_on_a_terminal_and_an_empty_column_takes_no_room(monkeypat
 
 def test_times_at_the_ends_of_the_calendar_are_printed() -> None:
     ends = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))), datetime(9999, 12, 31, 23, tzinfo=UTC)
-    assert [(format_day(one)[:4], format_minute(one)[:4]) for one in ends] == [("0001", "0001"), ("9999", "9999")]
+    assert [(format_day(end)[:4], format_minute(end)[:4]) for end in ends] == [("0001", "0001"), ("9999", "9999")]
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])

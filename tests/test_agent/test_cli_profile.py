@@ -46,12 +46,12 @@ def test_without_a_model_each_statement_stands_under_its_topic_with_a_number(kno
 def test_a_model_tells_it_in_sentences_and_what_cites_nothing_is_left_out(
     known: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = [
+    items = [
         {"text": "You are Clara and live in Grenoble.", "items": [1, 2]},
         {"text": "You are rich.", "items": []},
         {"text": "You are tall.", "items": [9]},
     ]
-    with OpenAIServer(Reply(json.dumps({"answer": told}))) as server:
+    with OpenAIServer(Reply(json.dumps({"answer": items}))) as server:
         model(monkeypatch, server)
         done = known("memories", "profile")
     assert done.out.splitlines()[:2] == ["You are Clara and live in Grenoble. [1] [2]", ""]

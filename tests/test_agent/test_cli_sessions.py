@@ -26,8 +26,8 @@ def test_sessions_are_listed_with_times_counts_and_first_words(tellback: Command
     assert set(answer) == {"sessions", "more"}
     assert answer["more"] is False
     assert set(answer["sessions"][0]) == {"session", "messages", "first_at", "last_at", "begins"}
-    told = [(one["session"], one["messages"], one["begins"]) for one in answer["sessions"]]
-    assert told == [("second", 1, "Who feeds the cat?"), ("first", 2, "Where is the boat?")]
+    items = [(item["session"], item["messages"], item["begins"]) for item in answer["sessions"]]
+    assert items == [("second", 1, "Who feeds the cat?"), ("first", 2, "Where is the boat?")]
     headings, second, first = tellback("sessions").out.splitlines()
     assert headings.split() == ["#", "session", "used", "last", "messages", "begins"]
     assert second.startswith("1  second")
@@ -41,7 +41,7 @@ def test_sessions_list_honours_its_limit(tellback: CommandLine) -> None:
     assert len(done.out.splitlines()) == 3
     assert "--limit" in done.err
     answer = tellback.json("sessions", "list", "--limit", "2")
-    assert ([one["session"] for one in answer["sessions"]], answer["more"]) == (["s2", "s1"], True)
+    assert ([item["session"] for item in answer["sessions"]], answer["more"]) == (["s2", "s1"], True)
 
 
 def test_sessions_show_prints_all_messages_media_calls_and_results(tellback: CommandLine) -> None:
@@ -63,7 +63,7 @@ def test_sessions_show_prints_all_messages_media_calls_and_results(tellback: Com
     ]
     answer = tellback.json("sessions", "show", "s")
     keys = {"sequence", "role", "speaker", "text", "said_at", "stored_at", "memory", "media", "calls", "results"}
-    assert (answer["session"], [set(one) for one in answer["messages"]]) == ("s", [keys] * 4)
+    assert (answer["session"], [set(item) for item in answer["messages"]]) == ("s", [keys] * 4)
     first, second, third, _ = answer["messages"]
     assert (first["sequence"], first["speaker"], first["text"]) == (1, "Ana", "Add!")
     assert first["memory"]
@@ -76,15 +76,15 @@ def test_sessions_show_prints_all_messages_media_calls_and_results(tellback: Com
     }
     assert second["calls"] == [{"id": "c1", "name": "add", "arguments": {"a": 1}}]
     assert third["results"] == [{"call": "c1", "name": "add", "text": "two\nlines", "error": True}]
-    assert [one["sequence"] for one in tellback.json("sessions", "show", "s", "--limit", "2")["messages"]] == [3, 4]
+    assert [item["sequence"] for item in tellback.json("sessions", "show", "s", "--limit", "2")["messages"]] == [3, 4]
 
 
 def test_sessions_show_renders_the_quotes_of_a_quoting_answer(tellback: CommandLine) -> None:
     tellback("remember", "The spare key lies under the blue pot.")
     assert tellback("ask", "Where is the spare key?").code == 0
     memory = open_memory(tellback.path)
-    (told,) = run_sync(memory.recall("spare key", 1))
-    quote = {"quotes": [{"id": told.memory.id, "start": 0, "end": 13}], "reply": "quoted"}
+    (given,) = run_sync(memory.recall("spare key", 1))
+    quote = {"quotes": [{"id": given.memory.id, "start": 0, "end": 13}], "reply": "quoted"}
     run_sync(memory.remember_turn("s", [Message(role="assistant", metadata=quote)]))
     run_sync(memory.close())
     assert "“The spare key”" in tellback("sessions", "show", "s").out

@@ -256,14 +256,14 @@ def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
             terminal.interrupt("\n> ")
         else:
             terminal.type(answer)
-        said = terminal.until("\n> ")
-        assert "Very well." in said or (
-            answer == "\x03" and "stopped" in said
+        stated = terminal.until("\n> ")
+        assert "Very well." in stated or (
+            answer == "\x03" and "stopped" in stated
         )  # too early to be an answer: it stops all
         terminal.type("/quit\n")
         assert terminal.ended() == 0
     run_command_line(["--memory", str(path), "memories", "--json"])
-    texts = [one["text"] for one in json.loads(capsys.readouterr().out)["memories"]]
+    texts = [load["text"] for load in json.loads(capsys.readouterr().out)["memories"]]
     assert texts.count("The plumber comes on Friday.") == left
 
 
@@ -333,9 +333,9 @@ def test_lines_on_a_terminal_are_cut_to_its_width(path: Path) -> None:
 
 def chatgpt_export(path: Path) -> None:
     """Write an export of one conversation, in the shape that ChatGPT's has."""
-    said = [("user", "In Kyoto I liked the Hotel Sakura best."), ("assistant", "It is close to the river.")]
+    items = [("user", "In Kyoto I liked the Hotel Sakura best."), ("assistant", "It is close to the river.")]
     mapping: dict[str, object] = {}
-    for number, (role, text) in enumerate(said):
+    for number, (role, text) in enumerate(items):
         content = {"content_type": "text", "parts": [text]}
         message = {"author": {"role": role}, "create_time": 1772359200.0, "content": content, "metadata": {}}
         mapping[str(number)] = {"id": str(number), "parent": str(number - 1), "message": message}

@@ -79,8 +79,8 @@ async def test_a_turn_in_another_client_is_answered_and_kept_in_its_own_form(
     event, fields = ENDS[client]
     assert await hook(event, fields, 1) == {}
     stored = await memory.conversations.load(f"{client}:s1")
-    said = [(item.message.role, item.message.text) for item in stored]
-    assert said == [("user", prompt), ("assistant", ANSWER)]
+    items = [(item.message.role, item.message.text) for item in stored]
+    assert items == [("user", prompt), ("assistant", ANSWER)]
     start = next(name for name in hook_client(client).hook_events if "session" in name.lower())
     assert "Thursday" in json.dumps(await hook(start, {"source": "startup"}, 2))
 

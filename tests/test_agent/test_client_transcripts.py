@@ -161,7 +161,7 @@ def test_an_import_adds_what_hooks_missed_and_nothing_twice(tellback: CommandLin
     assert words["We deploy on Thursdays."] == "user"
     assert words["Noted."] == "tool"
     assert not any(secret in text or "hates" in text or "I look" in text for text in words)
-    (told,) = (item["id"] for item in tellback.json("memories", "list")["memories"] if item["text"].startswith("We"))
-    assert tellback("forget", told, "--yes").code == 0
+    (given,) = (item["id"] for item in tellback.json("memories", "list")["memories"] if item["text"].startswith("We"))
+    assert tellback("forget", given, "--yes").code == 0
     again = tellback.json("import", "--from", "claude-code", str(folder))
     assert (again["kept"], again["known"], again["forgotten"]) == (0, 4, 1)

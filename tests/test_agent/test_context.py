@@ -32,7 +32,7 @@ def item(number: int, text: str, **fields) -> ContextItem:
 def read(block: str):
     """Parse a rendered block by its own mark: (number, header, text) of each item."""
     mark = re.search(r"<memories ([0-9a-f]{8})>", block)[1]
-    return [(one.number, one.header, one.text) for one in parse_items(block, mark)]
+    return [(parse_item.number, parse_item.header, parse_item.text) for parse_item in parse_items(block, mark)]
 
 
 HOSTILE = st.one_of(
@@ -59,7 +59,7 @@ def test_rendered_items_parse_back_to_exactly_the_same_items(fields: list[tuple[
         for place, (text, source, heading) in enumerate(fields, start=1)
     ]
     back = read(render_items(items, "Data"))
-    assert [(number, text) for number, _, text in back] == [(one.number, one.text) for one in items]
+    assert [(number, text) for number, _, text in back] == [(each.number, each.text) for each in items]
     assert len({header for _, header, _ in back}) <= len(items)
 
 
@@ -135,9 +135,9 @@ def test_recalled_and_pinned_text_is_never_in_a_system_message() -> None:
         history=history, sequences=(1, 2, 3), pinned=(item(2, "secret"),), recalled=(item(1, "plan"),)
     )
     assembled = assemble_context(given_items, counter=COUNTER)
-    said = assembled.system + "".join(one.text for one in assembled.messages if one.role == "system")
-    assert "secret" not in said
-    assert "plan" not in said
+    stated = assembled.system + "".join(each.text for each in assembled.messages if each.role == "system")
+    assert "secret" not in stated
+    assert "plan" not in stated
 
 
 def test_a_recalled_turn_shown_by_the_window_is_not_repeated_and_leaves_no_gap_in_the_numbers() -> None:
@@ -149,7 +149,7 @@ def test_a_recalled_turn_shown_by_the_window_is_not_repeated_and_leaves_no_gap_i
     whole = "\n".join(message.text for message in assembled.messages)
     assert whole.count("I live in Porto.") == 1
     assert "[1]" in whole
-    assert [(one.id, one.number) for one in assembled.items] == [("m1", 2), ("m2", 1)]
+    assert [(each.id, each.number) for each in assembled.items] == [("m1", 2), ("m2", 1)]
 
 
 def test_an_item_keeps_the_number_by_which_an_answer_in_history_cites_it() -> None:
@@ -163,7 +163,7 @@ def test_an_item_keeps_the_number_by_which_an_answer_in_history_cites_it() -> No
         ),
         counter=COUNTER,
     )
-    assert {one.id: one.number for one in assembled.items} == {"m3": 1, "m1": 3, "m2": 2}
+    assert {each.id: each.number for each in assembled.items} == {"m3": 1, "m1": 3, "m2": 2}
 
 
 def test_history_begins_with_a_user_message() -> None:
@@ -191,8 +191,8 @@ def test_a_window_selects_the_history_messages_of_the_context() -> None:
 def test_a_recalled_item_over_the_token_budget_is_left_out_with_the_reason() -> None:
     recalled = (item(1, "short"), item(2, "long " * 500), item(3, "also short"))
     assembled = assemble_context(ingredients(recalled=recalled), budget=300, counter=COUNTER)
-    assert [one.id for one in assembled.items] == ["m1", "m3"]
-    assert [(one.id, one.reason) for one in assembled.left_out] == [("m2", "over the token budget")]
+    assert [each.id for each in assembled.items] == ["m1", "m3"]
+    assert [(each.id, each.reason) for each in assembled.left_out] == [("m2", "over the token budget")]
 
 
 def test_recalled_memories_may_use_the_room_that_history_leaves() -> None:
@@ -201,12 +201,12 @@ def test_recalled_memories_may_use_the_room_that_history_leaves() -> None:
 
 
 def test_the_budget_prefers_high_scored_memories_and_the_latest_turns() -> None:
-    said = [message for n in range(8) for message in (Message.user(f"{n} " * 30), Message.assistant("yes " * 30))]
+    stated = [message for n in range(8) for message in (Message.user(f"{n} " * 30), Message.assistant("yes " * 30))]
     recalled = (item(1, "best " * 40, score=1.0), item(2, "poor " * 40, score=0.3), item(3, "good " * 40, score=0.9))
     assembled = assemble_context(
-        ingredients(recalled=recalled, history=tuple(said), sequences=tuple(range(16))), budget=760, counter=COUNTER
+        ingredients(recalled=recalled, history=tuple(stated), sequences=tuple(range(16))), budget=760, counter=COUNTER
     )
-    assert [one.id for one in assembled.items] == ["m1", "m3"]
+    assert [each.id for each in assembled.items] == ["m1", "m3"]
     history = [message.text[0] for message in assembled.messages if message.role == "user"][:-1]
     assert history == sorted(history)
     assert history[-1] == "7"
@@ -215,12 +215,14 @@ def test_the_budget_prefers_high_scored_memories_and_the_latest_turns() -> None:
 
 
 def test_memories_recalled_under_abstention_yield_to_history() -> None:
-    said = tuple(message for n in range(4) for message in (Message.user("word " * 40), Message.assistant("word " * 40)))
+    stated = tuple(
+        message for n in range(4) for message in (Message.user("word " * 40), Message.assistant("word " * 40))
+    )
     recalled = tuple(item(place, "thing " * 60, score=1.0) for place in range(1, 5))
 
     def shown(*, doubtful: bool) -> int:
         given = ingredients(
-            recalled=recalled, history=said, sequences=tuple(range(8)), abstain="nothing" if doubtful else None
+            recalled=recalled, history=stated, sequences=tuple(range(8)), abstain="nothing" if doubtful else None
         )
         return len(assemble_context(given, budget=700, counter=COUNTER).items)
 
@@ -237,7 +239,9 @@ def test_a_too_long_item_is_cut_after_a_whole_sentence_and_reported_as_shortened
     assert shown.text.endswith(" is here.")
     assert 100 < len(shown.text) < len(text)
     assert (shown.start, shown.end) == (50, 50 + len(shown.text))
-    assert [one.reason for one in assembled.shortened] == [f"shortened to {len(shown.text)} of {len(text)} characters"]
+    assert [each.reason for each in assembled.shortened] == [
+        f"shortened to {len(shown.text)} of {len(text)} characters"
+    ]
     assert assembled.left_out == ()
 
 
@@ -260,10 +264,10 @@ def test_an_abstention_is_stated_in_the_prompt() -> None:
 
 
 def test_a_recalled_turn_shown_by_the_window_uses_no_budget_twice() -> None:
-    said = [Message.user("word " * 60), Message.assistant("Noted."), Message.user("Hello"), Message.assistant("Hi")]
-    one = item(1, said[0].text, session="s", sequence=1, score=1.0)
+    stated = [Message.user("word " * 60), Message.assistant("Noted."), Message.user("Hello"), Message.assistant("Hi")]
+    each = item(1, stated[0].text, session="s", sequence=1, score=1.0)
     other = item(2, "thing " * 60, session="t", sequence=1, score=0.5)
-    given_items = ingredients(session="s", history=tuple(said), sequences=(1, 2, 3, 4), recalled=(one, other))
+    given_items = ingredients(session="s", history=tuple(stated), sequences=(1, 2, 3, 4), recalled=(each, other))
     assembled = assemble_context(given_items, budget=420, counter=COUNTER)
     assert [shown.id for shown in assembled.items] == ["m1", "m2"]
     assert assembled.dropped == 0
@@ -309,11 +313,15 @@ def test_the_context_stays_within_the_budget_and_keeps_tool_calls_with_their_res
         budget=budget,
         counter=COUNTER,
     )
-    spent = COUNTER.count(assembled.system) + sum(message_tokens(one, COUNTER) for one in assembled.messages)
-    spent += sum(COUNTER.count(f"{one.name}{one.description}{dict(one.parameters)}") for one in tools)
+    spent = COUNTER.count(assembled.system) + sum(
+        message_tokens(tool_call, COUNTER) for tool_call in assembled.messages
+    )
+    spent += sum(
+        COUNTER.count(f"{tool_call.name}{tool_call.description}{dict(tool_call.parameters)}") for tool_call in tools
+    )
     assert assembled.over_budget or spent <= budget
-    calls = [one.id for message in assembled.messages for one in message.tool_calls]
-    results = [one.call_id for message in assembled.messages for one in message.tool_results]
+    calls = [tool_call.id for message in assembled.messages for tool_call in message.tool_calls]
+    results = [tool_call.call_id for message in assembled.messages for tool_call in message.tool_results]
     assert calls == results
     assert len(assembled.items) + len(assembled.left_out) == len(recalled) + len(pinned)
     assert assembled.messages[-1].blocks[-1].text == "Where do I live?"
@@ -322,7 +330,7 @@ def test_the_context_stays_within_the_budget_and_keeps_tool_calls_with_their_res
 def test_the_marks_in_an_answer_become_citations_in_the_order_of_the_text() -> None:
     items = (item(1, "one", end=3), item(2, "two", end=3))
     found = citations_in("As said [2], and [1], and [2] again, not [7] or [x].", items)
-    assert [(one.number, one.quote) for one in found] == [(2, "two"), (1, "one")]
+    assert [(hit.number, hit.quote) for hit in found] == [(2, "two"), (1, "one")]
 
 
 @pytest.mark.parametrize(

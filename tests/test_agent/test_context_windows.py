@@ -42,7 +42,7 @@ pytestmark = pytest.mark.anyio
 
 
 def told(so_far: str, messages: list[Message]) -> str:
-    return " ".join(part for part in (so_far, *(one.text for one in messages)) if part)
+    return " ".join(part for part in (so_far, *(each.text for each in messages)) if part)
 
 
 async def turns(agent: Agent, *prompts: str) -> None:
@@ -124,14 +124,14 @@ async def test_a_summary_is_not_used_as_context_for_a_follow_up_question() -> No
 
 
 async def test_the_summariser_sends_the_conversation_as_delimited_data() -> None:
-    said = [
+    items = [
         Message.user("Add!", name="Ana"),
         Message.assistant([ToolCallBlock(id="1", name="add", arguments={"a": 1})]),
         Message.tool([ToolResultBlock(call_id="1", name="add", content=(TextBlock(text="3"),))]),
         Message.user([ImageBlock(media_type="image/png", data=b"x", caption="a cat")]),
     ]
     with ScriptedProvider(Reply(" Ana wants a sum. ")) as provider:
-        assert await summarizer(provider, words=50)("They met.", said) == "Ana wants a sum."
+        assert await summarizer(provider, words=50)("They met.", items) == "Ana wants a sum."
     (request,) = provider.requests
     assert "at most 50 words" in request.system
     lines = request.messages[0].text.splitlines()
@@ -149,9 +149,9 @@ async def test_the_summariser_sends_the_conversation_as_delimited_data() -> None
 
 
 async def test_a_long_conversation_is_summed_up_part_by_part() -> None:
-    said = [Message.user(f"{number} " + "word " * 2000) for number in range(6)]
+    items = [Message.user(f"{number} " + "word " * 2000) for number in range(6)]
     with ScriptedProvider(Reply("one"), Reply("two"), Reply("three")) as provider:
-        assert await summarizer(provider)("", said) == "three"
+        assert await summarizer(provider)("", items) == "three"
     texts = [request.messages[0].text for request in provider.requests]
     assert [text.splitlines()[1] for text in texts] == ["(none yet)", "one", "two"]
     assert max(map(len, texts)) < 30_000
@@ -216,7 +216,7 @@ async def test_concurrent_runs_count_each_their_own_summary_usage() -> None:
     window = SummaryWindow(FixedWindow(messages=1), summarizer(minutes))
     agent = Agent(ScriptedProvider(Reply("a"), Reply("b")), history=history, settings=AgentSettings(window=window))
     results = await asyncio.gather(agent.run("one", session="s"), agent.run("two", session="t"))
-    assert [one.usage for one in results] == [Usage(input=17, output=5)] * 2
+    assert [each.usage for each in results] == [Usage(input=17, output=5)] * 2
 
 
 async def test_a_custom_summary_function_adds_no_usage_to_the_run() -> None:
@@ -257,7 +257,7 @@ async def test_a_prompt_of_media_without_text_is_answered_stored_shown_and_recal
     with ScriptedProvider(Reply("I see."), Reply("Yes.")) as provider:
         agent = Agent(provider, memory=memory)
         result = await agent.run([block], session="s")
-        assert (result.ending, [one.outcome for one in result.stored]) == (Ending.FINAL, ["stored", "stored"])
+        assert (result.ending, [each.outcome for each in result.stored]) == (Ending.FINAL, ["stored", "stored"])
         await agent.run("And now?", session="s")
     assert block in provider.requests[-1].messages[0].blocks
     assert (await memory.conversations.load("s"))[0].message.blocks == (block,)
@@ -297,7 +297,7 @@ async def test_the_assistant_summarises_with_its_model_and_stores_no_trace_if_di
         stored = await assistant.opened.memory.conversations.load("s")
         await assistant.close()
     assert result.text == "done"
-    assert [one.message.role for one in stored] == ["user", "assistant", "user", "assistant"]
+    assert [each.message.role for each in stored] == ["user", "assistant", "user", "assistant"]
 
 
 def test_the_window_setting_tokens_gives_a_token_window() -> None:

@@ -132,8 +132,8 @@ async def test_each_ending_has_one_terminal_stream_event_and_stores_the_turn_if_
     assert (events[-1].error is None) is ending.is_answer
     stored = await memory.conversations.load("s")
     assert bool(stored) is ending.is_stored
-    calls = [one.id for message in stored for one in message.message.tool_calls]
-    assert calls == [one.call_id for message in stored for one in message.message.tool_results]
+    calls = [tool_call.id for message in stored for tool_call in message.message.tool_calls]
+    assert calls == [tool_call.call_id for message in stored for tool_call in message.message.tool_results]
 
 
 @pytest.mark.parametrize("ending", STREAMED)
@@ -146,8 +146,8 @@ async def test_run_returns_or_raises_the_same_result(memory, ending) -> None:
             await agent.run("Go on", **options)
         result = caught.value.result
     assert (result.ending, result.messages[0].text) == (ending, "Go on")
-    said = [reply.text for reply in CASES[ending].replies if reply.text]
-    shown = said[-1][: agent.settings.model_settings.max_characters] if said else ""
+    items = [reply.text for reply in CASES[ending].replies if reply.text]
+    shown = items[-1][: agent.settings.model_settings.max_characters] if items else ""
     assert result.text == shown or ending in (Ending.EMPTY_REPLY, Ending.DEADLINE)
 
 
@@ -163,10 +163,10 @@ async def test_events_carry_the_agent_name_the_step_and_a_monotonic_elapsed_time
 
 
 async def test_the_tokens_of_nudges_repairs_retries_and_sub_agents_are_counted_once_each() -> None:
-    one = Usage(input=10, output=1, cache_read=4, cache_write=2, reasoning=1)
+    usage = Usage(input=10, output=1, cache_read=4, cache_write=2, reasoning=1)
 
     def reply(text: str = "", **more: Any) -> Reply:
-        return Reply(text, usage=one, **more)
+        return Reply(text, usage=usage, **more)
 
     inner = Agent(ScriptedProvider(reply(), reply("Four.")), settings=AgentSettings(name="helper", nudges=1))
     failing = reply(error=ProviderError("overloaded", status=529))
@@ -186,7 +186,7 @@ async def test_the_tokens_of_nudges_repairs_retries_and_sub_agents_are_counted_o
     result = await agent.run("Which city?", result_type=City)
     assert result.output == City(name="Lisbon")
     calls = 2 + len(outer.requests)
-    assert result.usage.output == calls * one.output
+    assert result.usage.output == calls * usage.output
     assert result.usage == Usage(10 * calls, calls, 4 * calls, 2 * calls, calls)
     assert result.usage.cached_share == 0.4
 
@@ -227,6 +227,6 @@ async def test_an_empty_reply_is_nudged_as_often_as_it_is_set(count: int) -> Non
     with ScriptedProvider(*(Reply("") for _ in range(count)), Reply("At last.")) as provider:
         result = await Agent(provider, settings=AgentSettings(nudges=count, nudge="Say something.")).run("Go")
     assert (result.text, len(result.steps)) == ("At last.", count + 1)
-    asked: Callable[[int], list[str]] = lambda place: [one.text for one in provider.requests[place].messages]  # noqa: E731
+    asked: Callable[[int], list[str]] = lambda place: [item.text for item in provider.requests[place].messages]  # noqa: E731
     assert asked(-1)[-1] == ("Say something." if count else "Go")
     assert [message.text for message in result.messages] == ["Go", "At last."]

@@ -60,7 +60,7 @@ class Failing:
 
 
 async def texts(memory: LongTermMemory, session: str = "s") -> list[str]:
-    return [one.message.text for one in await memory.conversations.load(session)]
+    return [each.message.text for each in await memory.conversations.load(session)]
 
 
 @pytest.mark.parametrize("part", READS)
@@ -78,7 +78,7 @@ async def test_a_failing_memory_read_gives_a_warning_and_keeps_the_results_of_th
     assert "answered without" in warning
     assert "the file is busy" in warning
     request = provider.requests[0]
-    shown = "\n".join([*(item.text for item in shown_items(request)), *(one.text for one in request.messages)])
+    shown = "\n".join([*(item.text for item in shown_items(request)), *(message.text for message in request.messages)])
     for words in (words for _, words in READS.values()):
         assert (words in shown) is (words != missing)
     assert any(isinstance(event, MemoryRecalled) for event in events)

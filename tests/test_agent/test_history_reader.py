@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 def said(count: int) -> list[Message]:
-    return [one for n in range(count) for one in (Message.user(f"Question {n}"), Message.assistant(f"Answer {n}"))]
+    return [item for n in range(count) for item in (Message.user(f"Question {n}"), Message.assistant(f"Answer {n}"))]
 
 
 async def summed_up(so_far: str, messages) -> str:
@@ -48,8 +48,8 @@ async def test_a_summary_of_dropped_messages_precedes_the_messages_of_the_window
     first, *rest = provider.requests[0].messages
     assert "6 more" in first.text
     assert "Question 3" in first.text
-    assert [one.role for one in rest] == ["assistant", "user", "assistant", "user"]
-    assert "Question 2" not in "".join(one.text for one in provider.requests[0].messages)
+    assert [message.role for message in rest] == ["assistant", "user", "assistant", "user"]
+    assert "Question 2" not in "".join(message.text for message in provider.requests[0].messages)
     assert result.dropped == 6
     assert any("6 outside the window" in note for note in result.notes)
 
@@ -80,14 +80,14 @@ async def test_a_failing_summary_gives_a_note_and_no_warning(memory) -> None:
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     assert any("could not be made" in note for note in recalled.notes)
     assert not any(isinstance(event, WarningIssued) for event in events)
-    assert "Question 4" in "".join(one.text for one in provider.requests[0].messages)
+    assert "Question 4" in "".join(message.text for message in provider.requests[0].messages)
 
 
 async def test_read_messages_have_their_session_sequences_and_a_summary_has_none(memory) -> None:
     await memory.conversations.append("s", said(4))
     read = await HistoryReader(memory, None, summing(1)).read("s")
     assert read.sequences == (NO_SEQUENCE, 7, 8)
-    assert [one.text for one in read.messages[1:]] == ["Question 3", "Answer 3"]
+    assert [message.text for message in read.messages[1:]] == ["Question 3", "Answer 3"]
     assert read.last_user_texts(3) == ["Question 3"]
     assert (await HistoryReader(memory, None, None, limit=3).read("s")).sequences == (6, 7, 8)
     assert (await HistoryReader(None, None, None).read("s")).messages == ()
@@ -100,7 +100,10 @@ async def test_a_large_window_reads_all_of_a_long_conversation(window) -> None:
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, history=history, settings=AgentSettings(window=window, token_budget=None))
         result = await agent.run("Go on", session="s")
-    assert [one.text for one in provider.requests[0].messages] == [*(one.text for one in said(250)), "Go on"]
+    assert [message.text for message in provider.requests[0].messages] == [
+        *(message.text for message in said(250)),
+        "Go on",
+    ]
     assert (result.dropped, result.notes) == (0, ())
 
 
@@ -133,7 +136,7 @@ async def test_newest_messages_over_the_limit_of_a_token_window_are_noted(memory
         )
         long = await agent.run("Go on", session="s", store=False)
         short = await agent.run("Go on", session="t", store=False)
-    assert "word word" in "".join(one.text for one in provider.requests[0].messages)
+    assert "word word" in "".join(message.text for message in provider.requests[0].messages)
     over = "the newest messages of the conversation alone are over the window's limit"
     assert (long.notes.count(over), short.notes.count(over)) == (1, 0)
 
@@ -146,13 +149,13 @@ async def test_a_system_message_is_shown_however_old(memory) -> None:
         agent = Agent(provider, memory=memory, settings=AgentSettings(window=FixedWindow(messages=2), recall=0))
         await agent.run("Go on", session="s", store=False)
     sent = provider.requests[0]
-    assert "Speak of ships alone." in sent.system + "".join(one.text for one in sent.messages)
+    assert "Speak of ships alone." in sent.system + "".join(message.text for message in sent.messages)
 
 
 async def test_a_quoting_answer_in_a_summary_window_shows_the_corrected_memory_text(memory) -> None:
     agent = Agent(QuotingProvider(), memory=memory)
-    told = await agent.run("The shed has the code 2580.", session="s")
+    run = await agent.run("The shed has the code 2580.", session="s")
     await agent.run("What is the code of the shed?", session="s")
-    await memory.correct(told.stored[0].id, "The shed has the code 1234.")
+    await memory.correct(run.stored[0].id, "The shed has the code 1234.")
     read = await HistoryReader(memory, None, summing(1)).read("s")
     assert read.messages[-1].text == "“The shed has the code 1234.”"

@@ -107,11 +107,11 @@ async def test_hooks_receive_every_event_of_a_run_in_order(tmp_path) -> None:
         "run_ended",
     ]
     assert {(moment.agent, moment.session) for moment in seen} == {("ada", "s")}
-    told = {moment.name: moment for moment in seen}
-    assert told["run_ended"].value == result
-    assert told["circuit_opened"].value == "fail"
-    assert told["model_answered"].step == 2
-    assert any("Lisbon" in item.text for item in told["memory_retrieved"].value)
+    values = {moment.name: moment for moment in seen}
+    assert values["run_ended"].value == result
+    assert values["circuit_opened"].value == "fail"
+    assert values["model_answered"].step == 2
+    assert any("Lisbon" in item.text for item in values["memory_retrieved"].value)
 
 
 async def test_the_failed_hook_receives_the_error_of_a_run() -> None:
@@ -417,9 +417,9 @@ async def test_an_approval_request_in_a_stream_is_an_event_answered_by_its_reade
     kinds = [type(event) for event in events if isinstance(event, (ApprovalRequested, ApprovalDecided, ToolEnded))]
     assert kinds[-2:] == [ToolEnded, ToolEnded]
     assert kinds.count(ApprovalRequested) == kinds.count(ApprovalDecided) == 2
-    told = [event.run.result for event in events if isinstance(event, ToolEnded)]
-    assert [one.is_error for one in told] == [False, True]
-    assert "not b" in told[1].text
+    items = [event.run.result for event in events if isinstance(event, ToolEnded)]
+    assert [each.is_error for each in items] == [False, True]
+    assert "not b" in items[1].text
 
 
 async def test_the_approver_of_the_policy_decides_an_approval_request() -> None:
@@ -519,7 +519,7 @@ async def test_sub_agent_approval_requests_reach_the_callers_reader_or_approver(
 
 
 async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
-    told: list[str] = []
+    items: list[str] = []
 
     class Chatty:
         """Calls the first tool that it is given, and repeats what it heard."""
@@ -527,7 +527,7 @@ async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
         async def stream(self, request):
             results = request.messages[-1].tool_results
             if results or not request.tools:
-                told.append(results[0].text if results else "")
+                items.append(results[0].text if results else "")
                 yield TextPiece(results[0].text if results else "deep enough")
                 yield StopPiece(StopReason.STOP)
             else:
@@ -543,15 +543,15 @@ async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
     back.inner = AgentTool(first, description="")
     async with asyncio.timeout(60):
         await first.run("go")
-    assert any("already at work" in one for one in told)
+    assert any("already at work" in each for each in items)
 
-    told.clear()
+    items.clear()
     last = Agent(Chatty(), settings=AgentSettings(name="d4"))
     for name in ("d3", "d2", "d1", "d0"):
         last = Agent(Chatty(), tools=[AgentTool(last, description="")], settings=AgentSettings(name=name))
     async with asyncio.timeout(60):
         await last.run("go")
-    assert any("2 levels deep" in one for one in told)
+    assert any("2 levels deep" in each for each in items)
 
 
 class Later:
@@ -610,9 +610,9 @@ async def test_a_sub_agent_failure_is_reported_to_the_callers_model() -> None:
 
 
 def test_names_given_twice_and_agents_without_a_name_are_refused() -> None:
-    one = AgentTool(helper(), description="")
+    each = AgentTool(helper(), description="")
     with pytest.raises(ArgumentError):
-        Agent(ScriptedProvider(), tools=[one, AgentTool(helper(), description="")])
+        Agent(ScriptedProvider(), tools=[each, AgentTool(helper(), description="")])
     with pytest.raises(ArgumentError, match="name"):
         AgentTool(Agent(ScriptedProvider()), description="")
     with pytest.raises(ArgumentError, match="agent"):

@@ -33,8 +33,8 @@ def chatgpt_conversation(id: str, *messages: dict[str, Any], **fields: Any) -> d
     mapping: dict[str, Any] = {"0": {"id": "0", "parent": None, "children": ["1"], "message": None}}
     for number, message in enumerate(messages, start=1):
         left = {**message, "content": {"content_type": "text", "parts": ["a wording that was edited"]}}
-        for key, said in ((f"{number}", message), (f"{number}-left", left)):
-            mapping[key] = {"id": key, "parent": str(number - 1), "children": [], "message": said}
+        for key, stated in ((f"{number}", message), (f"{number}-left", left)):
+            mapping[key] = {"id": key, "parent": str(number - 1), "children": [], "message": stated}
     end = {"current_node": str(len(messages)), "mapping": mapping}
     return {"conversation_id": id, "title": "Trip to Porto", "create_time": START, **end, **fields}
 
@@ -202,9 +202,9 @@ def test_objects_are_found_wherever_the_stream_is_cut(size: int, monkeypatch: py
 def test_an_import_that_was_stopped_is_finished_by_the_next(
     tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = [chatgpt_message(("user", "assistant")[number % 2], f"I planted {number} beans.") for number in range(6)]
+    items = [chatgpt_message(("user", "assistant")[number % 2], f"I planted {number} beans.") for number in range(6)]
     path = tmp_path / "conversations.json"
-    path.write_text(json.dumps([chatgpt_conversation("c1", *said), chatgpt_conversation("c2", *said[:1])]))
+    path.write_text(json.dumps([chatgpt_conversation("c1", *items), chatgpt_conversation("c2", *items[:1])]))
     from memory import LongTermMemory
 
     remember, calls = LongTermMemory.remember_turn, 0

@@ -99,7 +99,7 @@ async def test_tool_calls_are_executed_and_their_results_sent_to_the_model() -> 
     assert [message.role for message in outcome.messages] == ["assistant", "tool", "assistant"]
     assert outcome.messages[1].tool_results[0].call_id == asked.id
     assert outcome.text == "It is 3."
-    assert [one.result.text for one in tool_runs(outcome)] == ["3"]
+    assert [tool_run.result.text for tool_run in tool_runs(outcome)] == ["3"]
 
 
 async def test_events_come_in_the_order_of_what_happens() -> None:
@@ -210,7 +210,7 @@ async def test_complete_tool_calls_of_a_reply_cut_at_the_token_limit_are_execute
     cut = ToolCallBlock(id="cut", name="add", invalid='{"a": 1')
     calls = (call("add", a=1, b=2), cut)
     outcome = await run(Reply(calls=calls, stop=StopReason.MAX_TOKENS), Reply("3", expect="not a JSON object"))
-    assert [one.result.is_error for one in tool_runs(outcome)] == [False, True]
+    assert [tool_run.result.is_error for tool_run in tool_runs(outcome)] == [False, True]
 
 
 async def test_calls_of_a_refused_reply_do_not_run() -> None:
@@ -239,7 +239,7 @@ async def test_a_provider_stream_without_a_stop_is_a_provider_error() -> None:
 async def test_a_tool_raising_stop_run_ends_the_loop_and_keeps_the_results_of_its_siblings() -> None:
     outcome = await run(Reply("Bye", calls=(call("add", a=1, b=2), call("leave"))))
     assert (outcome.ending, outcome.text) == (Ending.STOPPED, "Bye")
-    assert [one.result.text for one in tool_runs(outcome)] == ["3", "the run was ended"]
+    assert [tool_run.result.text for tool_run in tool_runs(outcome)] == ["3", "the run was ended"]
     assert isinstance(outcome.cause, StopRun)
 
 

@@ -168,8 +168,8 @@ def test_the_ollama_request_equals_that_of_the_official_client() -> None:
         list(stream)
         seen = server.requests[0]
     # The official client leaves an empty content out; the format takes both.
-    said = [{name: value for name, value in one.items() if value != ""} for one in body["messages"]]
-    assert {**body, "messages": said} == seen.body
+    items = [{name: value for name, value in item.items() if value != ""} for item in body["messages"]]
+    assert {**body, "messages": items} == seen.body
     assert shared(headers) == shared(seen.headers)
     assert seen.path == "/api/chat"
 
@@ -188,8 +188,11 @@ def test_an_openai_stream_gives_the_same_result_as_the_official_client(name: str
                 theirs = error.completion
     choice = theirs.choices[0]
     assert (choice.message.content or "") == mine.text
-    asked = [(one.id, one.function.name, json.loads(one.function.arguments)) for one in choice.message.tool_calls or ()]
-    assert asked == [(one.id, one.name, one.arguments) for one in mine.message.tool_calls]
+    asked = [
+        (tool_call.id, tool_call.function.name, json.loads(tool_call.function.arguments))
+        for tool_call in choice.message.tool_calls or ()
+    ]
+    assert asked == [(tool_call.id, tool_call.name, tool_call.arguments) for tool_call in mine.message.tool_calls]
     words = {"stop": StopReason.STOP, "tool_calls": StopReason.TOOL_CALLS, "length": StopReason.MAX_TOKENS}
     assert words[choice.finish_reason] is mine.stop
     counts = theirs.usage
@@ -224,9 +227,9 @@ def test_an_ollama_stream_gives_the_same_result_as_the_official_client(name: str
     assert "".join(part.message.content or "" for part in parts) == mine.text
     thoughts = [block.text for block in mine.message.blocks if isinstance(block, ThinkingBlock)]
     assert "".join(part.message.thinking or "" for part in parts) == "".join(thoughts)
-    asked = [one.function for part in parts for one in part.message.tool_calls or ()]
-    assert [(one.name, one.arguments) for one in asked] == [
-        (one.name, one.arguments) for one in mine.message.tool_calls
+    asked = [tool_call.function for part in parts for tool_call in part.message.tool_calls or ()]
+    assert [(tool_call.name, tool_call.arguments) for tool_call in asked] == [
+        (tool_call.name, tool_call.arguments) for tool_call in mine.message.tool_calls
     ]
     assert (parts[-1].prompt_eval_count, parts[-1].eval_count) == (mine.usage.input, mine.usage.output)
 

@@ -387,7 +387,7 @@ def test_reasoning_is_read_from_either_field() -> None:
 def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
     calls = [{"id": id, "function": {"name": name, "arguments": {"a": 1}}} for id, name in (("x", "one"), ("y", "two"))]
     response = answered(chunk({"tool_calls": [calls[0]]}), chunk({"tool_calls": [calls[1]]}, "stop"), DONE)
-    assert [(one.id, one.name, one.arguments) for one in response.message.tool_calls] == [
+    assert [(tool_call.id, tool_call.name, tool_call.arguments) for tool_call in response.message.tool_calls] == [
         ("x", "one", {"a": 1}),
         ("y", "two", {"a": 1}),
     ]

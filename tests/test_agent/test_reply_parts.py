@@ -236,8 +236,9 @@ async def test_interleaved_calls_late_usage_and_annotations_are_read_as_the_offi
             theirs = stream.get_final_completion()
     message = theirs.choices[0].message
     assert response.text == message.content
-    assert [(one.id, one.name, one.arguments) for one in response.message.tool_calls] == [
-        (one.id, one.function.name, json.loads(one.function.arguments)) for one in message.tool_calls
+    assert [(tool_call.id, tool_call.name, tool_call.arguments) for tool_call in response.message.tool_calls] == [
+        (tool_call.id, tool_call.function.name, json.loads(tool_call.function.arguments))
+        for tool_call in message.tool_calls
     ]
     assert (response.usage.input, response.usage.output) == (theirs.usage.prompt_tokens, theirs.usage.completion_tokens)
     assert [(citation.source, citation.title) for citation in response.citations] == [(page["url"], page["title"])]

@@ -92,16 +92,16 @@ def ollama(request: Request) -> list[dict[str, Any]]:
 @settings(max_examples=200, deadline=None)
 @given(case=CASE)
 def test_openai_and_ollama_messages_satisfy_a_strict_chat_template(sent, case) -> None:
-    said = sent(request_of(*case))
-    roles = [one["role"] for one in said]
+    stated = sent(request_of(*case))
+    roles = [item["role"] for item in stated]
     assert roles.count("system") == 1
     assert roles[0] == "system"
     assert roles[1] == roles[-1] == "user"
     owed: list[str] = []
-    for before, after in pairwise(said[1:]):
+    for before, after in pairwise(stated[1:]):
         assert not (before["role"] == after["role"] and after["role"] in ("user", "assistant"))
         if before["role"] == "assistant":
-            owed = [one.get("id", "") for one in before.get("tool_calls", [])]
+            owed = [item.get("id", "") for item in before.get("tool_calls", [])]
         if after["role"] == "tool":
             assert owed, "a result without its call"
             owed.remove(after.get("tool_call_id", ""))

@@ -53,7 +53,7 @@ def add(a: int, b: int) -> int:
 
 
 def again(number: int, text: str = "") -> Reply:
-    return Reply(text, calls=tuple(call("add", a=1, b=one) for one in range(number)))
+    return Reply(text, calls=tuple(call("add", a=1, b=item) for item in range(number)))
 
 
 # Limits
@@ -77,7 +77,7 @@ async def test_a_limit_ends_the_run_before_the_next_call_and_the_turn_is_kept(li
             await agent.run("?", session="s")
     result = caught.value.result
     assert (result.ending, result.text, result.calls) == (Ending.LIMIT, "two", 2)
-    kept = [one.message.role for one in await history.load("s")]
+    kept = [item.message.role for item in await history.load("s")]
     assert kept == ["user", "assistant", "tool", "assistant", "tool"]
 
 
@@ -136,8 +136,13 @@ def overflow() -> Reply:
 
 async def test_a_context_overflow_is_retried_once_with_a_shorter_context() -> None:
     history = InMemoryHistory()
-    said = [Message.user("old " * 400), Message.assistant("yes " * 400), Message.user("newer"), Message.assistant("so")]
-    await history.append("s", said)
+    items = [
+        Message.user("old " * 400),
+        Message.assistant("yes " * 400),
+        Message.user("newer"),
+        Message.assistant("so"),
+    ]
+    await history.append("s", items)
     with ScriptedProvider(overflow(), Reply("fine")) as provider:
         agent = Agent(provider, history=history, settings=AgentSettings(token_budget=None))
         events = [event async for event in agent.stream("now?", session="s")]
@@ -255,9 +260,9 @@ async def test_an_invalid_final_answer_call_is_repaired_with_an_error_result() -
     with Able(Reply(calls=(wrong,)), Reply(calls=(right,)), capabilities=TOOLS_ONLY) as provider:
         result = await Agent(provider).run("Which city?", result_type=City)
     assert result.output.people == 1
-    told = provider.requests[1].messages[-1].tool_results[0]
-    assert (told.call_id, told.is_error) == (wrong.id, True)
-    assert "name" in told.text
+    tool_result = provider.requests[1].messages[-1].tool_results[0]
+    assert (tool_result.call_id, tool_result.is_error) == (wrong.id, True)
+    assert "name" in tool_result.text
 
 
 async def test_a_final_answer_call_beside_other_calls_is_rejected() -> None:
@@ -266,7 +271,7 @@ async def test_a_final_answer_call_beside_other_calls_is_rejected() -> None:
         result = await Agent(provider, tools=[add]).run("Which city?", result_type=City)
     assert result.output is not None
     assert result.tool_runs == ()
-    assert all("alone" in one.text for one in provider.requests[1].messages[-1].tool_results)
+    assert all("alone" in tool_result.text for tool_result in provider.requests[1].messages[-1].tool_results)
 
 
 async def test_repairs_have_a_bound_and_the_turn_is_kept() -> None:
@@ -278,7 +283,7 @@ async def test_repairs_have_a_bound_and_the_turn_is_kept() -> None:
         )
     assert caught.value.result.ending is Ending.INVALID_OUTPUT
     assert caught.value.result.text == "still no"
-    assert [one.message.text for one in await history.load("s")] == ["?", "still no"]
+    assert [item.message.text for item in await history.load("s")] == ["?", "still no"]
 
 
 async def test_an_output_cut_at_the_token_limit_raises_and_is_not_repaired() -> None:
@@ -363,7 +368,7 @@ async def test_a_refusal_of_model_middleware_is_the_answer_and_stores_the_turn()
     history = InMemoryHistory()
     result = await Agent(ScriptedProvider(), history=history, model_middleware=[refuse]).run("?", session="s")
     assert (result.text, result.ending) == ("Not about that.", Ending.REFUSAL)
-    assert [one.message.text for one in await history.load("s")] == ["?", "Not about that."]
+    assert [item.message.text for item in await history.load("s")] == ["?", "Not about that."]
 
 
 async def test_model_middleware_can_end_the_run_and_its_failure_is_a_provider_error() -> None:
@@ -414,7 +419,7 @@ async def test_tool_results_are_the_answer_if_every_called_tool_skips_synthesis(
     with ScriptedProvider(Reply("Here:", calls=(call("table", name="a"), call("table", name="b")))) as provider:
         result = await Agent(provider, tools=[table], history=history).run("?", session="s")
     assert (result.text, result.ending) == ("| a |\n\n| b |", Ending.FINAL)
-    assert [one.message.role for one in await history.load("s")] == ["user", "assistant", "tool", "assistant"]
+    assert [item.message.role for item in await history.load("s")] == ["user", "assistant", "tool", "assistant"]
 
 
 async def test_the_model_answers_if_a_call_is_unknown_or_failed_or_does_not_skip_synthesis() -> None:
@@ -435,7 +440,7 @@ async def test_thinking_goes_back_unchanged_and_is_not_kept() -> None:
         await Agent(provider, tools=[add], history=history).run("?", session="s")
     sent = provider.requests[1].messages[1].blocks
     assert sent[:2] == (ThinkingBlock(text="hm", signature="sig"), ThinkingBlock(redacted="opaque"))
-    kept = [block for one in await history.load("s") for block in one.message.blocks]
+    kept = [block for item in await history.load("s") for block in item.message.blocks]
     assert not any(isinstance(block, ThinkingBlock) for block in kept)
 
 
@@ -456,4 +461,4 @@ async def test_concurrent_runs_have_separate_usage() -> None:
     provider = ScriptedProvider(*(Reply("x", usage=Usage(input=7)) for _ in range(10)))
     agent = Agent(provider)
     results = await asyncio.gather(*(agent.run("?") for _ in range(10)))
-    assert [(one.usage.input, one.calls) for one in results] == [(7, 1)] * 10
+    assert [(item.usage.input, item.calls) for item in results] == [(7, 1)] * 10

@@ -99,9 +99,9 @@ async def test_an_exception_of_a_tool_is_recorded_with_its_traceback_and_without
     assert "tool broken" in line.getMessage()
     assert "KeyError: 'key'" in line.getMessage()
     assert SECRET not in caplog.text + "".join(event.to_json() for event in events)
-    told = [block.text for block in provider.requests[1].messages[-1].tool_results]
-    assert told[0].startswith("the tool failed: OSError: no answer")
-    assert not any("Traceback" in text or "KeyError" in text for text in told)
+    items = [block.text for block in provider.requests[1].messages[-1].tool_results]
+    assert items[0].startswith("the tool failed: OSError: no answer")
+    assert not any("Traceback" in text or "KeyError" in text for text in items)
 
 
 async def test_an_exception_whose_words_fail_is_recorded_all_the_same() -> None:
@@ -149,16 +149,16 @@ async def test_each_step_has_its_model_call_and_its_tool_calls_with_times_and_us
     provider.model = "small-1"  # type: ignore[attr-defined]
     events = [event async for event in Agent(provider, tools=[add, broken], settings=ticking()).stream("?")]
     result = events[-1].result
-    one, two = result.steps
-    assert (one.number, two.number, one.model) == (1, 2, "small-1")
-    assert (one.usage, two.usage, one.stop, two.stop) == (first, second, StopReason.TOOL_CALLS, StopReason.STOP)
-    assert [run.call for run in one.tool_runs] == list(asked)
-    assert [run.error is not None for run in one.tool_runs] == [False, True]
-    assert (two.tool_runs, one.error) == ((), None)
-    assert result.tool_runs == one.tool_runs
-    assert one.first_token is not None
-    assert 0 < one.first_token < one.elapsed
-    assert one.began < one.began + one.elapsed < two.began
+    item, two = result.steps
+    assert (item.number, two.number, item.model) == (1, 2, "small-1")
+    assert (item.usage, two.usage, item.stop, two.stop) == (first, second, StopReason.TOOL_CALLS, StopReason.STOP)
+    assert [run.call for run in item.tool_runs] == list(asked)
+    assert [run.error is not None for run in item.tool_runs] == [False, True]
+    assert (two.tool_runs, item.error) == ((), None)
+    assert result.tool_runs == item.tool_runs
+    assert item.first_token is not None
+    assert 0 < item.first_token < item.elapsed
+    assert item.began < item.began + item.elapsed < two.began
     rounds = [event for event in events if isinstance(event, RoundEnded)]
     assert [(event.duration, event.first_token, event.stop) for event in rounds] == [
         (step.elapsed, step.first_token, step.stop) for step in result.steps
@@ -272,8 +272,8 @@ async def test_a_deadline_during_a_memory_read_says_which_read_had_no_answer(mem
     agent = Agent(ScriptedProvider(), memory=Slow(), settings=AgentSettings(deadline=DEADLINE))
     events = [event async for event in agent.stream("Which colour has the shed?")]
     assert events[-1].result.ending is Ending.DEADLINE
-    told = [event.access for event in events if isinstance(event, MemoryDegraded)]
-    (access,) = [access for access in told if access.part == "recall"]
+    items = [event.access for event in events if isinstance(event, MemoryDegraded)]
+    (access,) = [access for access in items if access.part == "recall"]
     assert access.problem == "it had no answer yet when the run ended"
     assert access in events[-1].result.memory_accesses
 
@@ -294,8 +294,8 @@ async def test_a_degraded_search_by_a_tool_is_told_to_the_model_and_to_the_strea
     assert sorted(access.part for access in degraded) == ["knowledge", "recall"]
     assert all("the server is down" in access.problem for access in degraded)
     assert [event.value for event in seen] == degraded
-    told = [result.text for result in provider.requests[1].messages[-1].tool_results]
-    assert all(text.startswith("No ") and "the server is down" not in text for text in told)
+    items = [result.text for result in provider.requests[1].messages[-1].tool_results]
+    assert all(text.startswith("No ") and "the server is down" not in text for text in items)
     await memory.close()
 
 

@@ -64,7 +64,7 @@ def test_a_confirmed_secret_is_stored_unredacted_and_marked_sensitive(tellback, 
     done = tellback("remember", CODE, typed="y\n")
     assert done.code == 0
     assert done.err.count("looks like a secret (PIN)") == 1
-    assert [one["text"] for one in kept(tellback)] == [CODE]
+    assert [item["text"] for item in kept(tellback)] == [CODE]
     place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
     run_sync(place.close())
@@ -84,12 +84,12 @@ def test_without_a_terminal_a_secret_is_stored_only_with_allow_sensitive(tellbac
     assert (done.code, done.out) == (2, "")
     assert "--allow-sensitive" in done.err
     assert tellback("remember", CODE, "--allow-sensitive").code == 0
-    assert [one["text"] for one in kept(tellback)] == [CODE]
+    assert [item["text"] for item in kept(tellback)] == [CODE]
 
 
 def reworded(tellback, how: str, *more: str, typed: str | None = None) -> SimpleNamespace:
     """Put the secret in the place of what is there: of one memory, or of two that become one."""
-    ids = [one["id"] for one in kept(tellback)]
+    ids = [item["id"] for item in kept(tellback)]
     if how == "correct":
         return tellback("correct", ids[0], CODE, *more, typed=typed)
     return tellback("memories", "merge", *ids, "--text", CODE, *more, typed=typed)
@@ -104,7 +104,7 @@ def test_a_secret_in_a_correction_or_merge_needs_confirmation(tellback, how: str
     assert "--allow-sensitive" in refused.err
     said_no = reworded(tellback, how, typed="n\n")
     assert (said_no.code, "nothing was kept" in said_no.err) == (1, True)
-    assert not any(CODE in one["text"] or "redacted" in one["text"] for one in kept(tellback))
+    assert not any(CODE in item["text"] or "redacted" in item["text"] for item in kept(tellback))
     asked = reworded(tellback, how, typed="y\n")
     assert (asked.code, asked.err.count("looks like a secret (PIN)")) == (0, 1)
     (now,) = kept(tellback)
@@ -121,7 +121,7 @@ def test_a_new_secret_in_a_memory_already_marked_sensitive_needs_no_confirmation
         tellback("remember", "The safe is old.")
     again = tellback("correct", kept(tellback)[0]["id"], "The PIN of the safe is 11223.") if how == "correct" else None
     again = again or tellback(
-        "memories", "merge", *[one["id"] for one in kept(tellback)], "--text", "The PIN is 11223."
+        "memories", "merge", *[item["id"] for item in kept(tellback)], "--text", "The PIN is 11223."
     )
     assert (again.code, "looks like" in again.err) == (0, False)
     (now,) = kept(tellback)
@@ -213,7 +213,7 @@ def test_a_remote_model_sees_nothing_sensitive_unless_it_is_shared(
 @pytest.mark.parametrize("sensitive", [True, False])
 def test_the_memory_tools_show_sensitive_memories_only_with_the_sensitive_option(memory, sensitive: bool) -> None:
     search, get = memory_tools(memory, include=["search_memory", "get_memory"], sensitive=sensitive)
-    ids = [one.id for one in run_sync(memory.list())]
+    ids = [item.id for item in run_sync(memory.list())]
     context = ToolContext(call_id="c", session="s")
     found = run_sync(search.call({"question": "What is the PIN of the safe?"}, context))
     read = run_sync(get.call({"ids": ids}, context))
@@ -223,12 +223,12 @@ def test_the_memory_tools_show_sensitive_memories_only_with_the_sensitive_option
 
 
 def test_a_correction_of_a_user_memory_by_the_model_needs_the_users_words_option(memory) -> None:
-    (said, *_) = [one.id for one in run_sync(memory.list()) if one.text == CODE]
+    (stated, *_) = [item.id for item in run_sync(memory.list()) if item.text == CODE]
     with pytest.raises(NotTrusted):
-        run_sync(memory.correct(said, "The PIN is 1.", actor="assistant"))
+        run_sync(memory.correct(stated, "The PIN is 1.", actor="assistant"))
     (correct,) = memory_tools(memory, include=["correct_memory"], users_words=True)
-    run_sync(correct.call({"id": said, "text": "The safe has no PIN."}, ToolContext(call_id="c", session="s")))
-    (now,) = run_sync(memory.get([said]))
+    run_sync(correct.call({"id": stated, "text": "The safe has no PIN."}, ToolContext(call_id="c", session="s")))
+    (now,) = run_sync(memory.get([stated]))
     assert (now.text, now.actor) == ("The safe has no PIN.", "assistant")
 
 
@@ -236,7 +236,7 @@ def test_is_remote_distinguishes_remote_and_local_providers() -> None:
     here = OllamaProvider("m", base_url="http://127.0.0.1:11434")
     away = OpenAICompatibleProvider("https://models.example.org/v1", "m")
     assert [
-        is_remote(one) for one in (QuotingProvider(), here, away, RetryingProvider(here), RetryingProvider(away))
+        is_remote(item) for item in (QuotingProvider(), here, away, RetryingProvider(here), RetryingProvider(away))
     ] == [
         False,
         False,
@@ -245,5 +245,5 @@ def test_is_remote_distinguishes_remote_and_local_providers() -> None:
         True,
     ]
     assert is_remote(object())
-    for one in (here, away):
-        run_sync(one.aclose())
+    for item in (here, away):
+        run_sync(item.aclose())

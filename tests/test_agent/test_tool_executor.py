@@ -58,14 +58,14 @@ async def test_calls_run_together_and_answer_in_their_order() -> None:
     names = ["a", "b", "c"]
     async with asyncio.timeout(60):
         dispatched = await run(*(call("meet", name=name) for name in names), tools=[meet])
-    assert [one.result.text for one in dispatched.runs] == names
+    assert [item.result.text for item in dispatched.runs] == names
 
 
 async def test_a_fast_tool_call_does_not_overtake_a_slow_one_in_the_results() -> None:
     calls = (call("echo", text="slow", pause=0.03), call("echo", text="fast"))
     dispatched = await run(*calls)
-    assert [one.result.text for one in dispatched.runs] == ["slow", "fast"]
-    assert [one.result.call_id for one in dispatched.runs] == [one.id for one in calls]
+    assert [item.result.text for item in dispatched.runs] == ["slow", "fast"]
+    assert [item.result.call_id for item in dispatched.runs] == [item.id for item in calls]
 
 
 async def test_no_more_tool_calls_run_concurrently_than_the_parallel_limit() -> None:
@@ -96,7 +96,7 @@ async def test_no_more_tool_calls_run_concurrently_than_the_parallel_limit() -> 
 )
 async def test_a_failing_tool_call_is_an_error_result_and_its_siblings_go_on(how: str, told: str) -> None:
     dispatched = await run(call("fail", how=how), call("echo", text="fine", pause=0.01))
-    assert [(one.result.text, one.result.is_error) for one in dispatched.runs] == [(told, True), ("fine", False)]
+    assert [(item.result.text, item.result.is_error) for item in dispatched.runs] == [(told, True), ("fine", False)]
     assert dispatched.stop is None
 
 

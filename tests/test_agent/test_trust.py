@@ -60,7 +60,7 @@ async def run(memory: LongTermMemory, *replies: Reply, prompt="Go on", tools=Non
 
 
 async def notes(memory: LongTermMemory) -> list[tuple[str, str]]:
-    return [(one.trust.value, one.actor) for one in await memory.list() if one.kind == "note"]
+    return [(item.trust.value, item.actor) for item in await memory.list() if item.kind == "note"]
 
 
 def test_a_trust_tracker_passes_its_lowest_trust_up_to_the_caller() -> None:
@@ -141,7 +141,7 @@ async def test_a_pinned_memory_with_tool_trust_lowers_the_trust_of_notes(memory)
 
 async def test_an_answer_after_a_tool_result_is_stored_with_tool_trust(memory) -> None:
     await run(memory, Reply(calls=(call("fetch"),)))
-    turns = {one.role: one.trust for one in await memory.list() if one.kind == "turn"}
+    turns = {item.role: item.trust for item in await memory.list() if item.kind == "turn"}
     assert turns == {"user": Trust.USER, "tool": Trust.TOOL, "assistant": Trust.TOOL}
 
 
@@ -177,8 +177,10 @@ async def test_a_sub_agent_starts_with_the_trust_of_its_caller(memory) -> None:
     )
     calls = Reply(calls=(call("fetch"),)), Reply(calls=(call("ask_scribe", task="Note it"),))
     await run(memory, *calls, tools=[fetch, AgentTool(below, description="Note.", store=True)])
-    assert [one.trust for one in await memory.list() if one.text == "below"] == [Trust.TOOL]
-    assert [(one.trust, one.actor) for one in await memory.list() if one.text == "Note it"] == [(Trust.TOOL, "tool")]
+    assert [item.trust for item in await memory.list() if item.text == "below"] == [Trust.TOOL]
+    assert [(item.trust, item.actor) for item in await memory.list() if item.text == "Note it"] == [
+        (Trust.TOOL, "tool")
+    ]
 
 
 async def test_a_note_of_a_chained_tool_with_a_fetch_has_tool_trust(memory) -> None:
@@ -288,7 +290,7 @@ async def test_memory_tools_with_ask_request_approval_for_each_correction_and_fo
     result, _ = await run(memory, Reply(calls=calls), tools=tools, recall=0, policy=ToolPolicy(approver=person))
     assert sorted(asked) == ["correct_memory", "forget_memory"]
     assert [run.result.is_error for run in result.tool_runs] == [False, False, False]
-    assert [one and one.text for one in await memory.get(["n", "mine"])] == [None, "I like coffee."]
+    assert [item and item.text for item in await memory.get(["n", "mine"])] == [None, "I like coffee."]
 
 
 async def test_memory_tools_with_ask_and_no_approver_change_nothing(memory) -> None:
@@ -296,7 +298,7 @@ async def test_memory_tools_with_ask_and_no_approver_change_nothing(memory) -> N
     tools = memory_tools(memory, include=ALL_MEMORY_TOOLS, ask=True)
     result, _ = await run(memory, Reply(calls=(call("forget_memory", ids=["n"]),)), tools=tools, recall=0)
     assert "nobody can be asked" in result.tool_runs[0].result.text
-    assert [one.text for one in await memory.get(["n"])] == ["A note."]
+    assert [item.text for item in await memory.get(["n"])] == ["A note."]
 
 
 @pytest.mark.parametrize("options", [{"trust": "stranger"}, {"approval_below": "nobody"}])

@@ -209,12 +209,17 @@ def test_tools_and_their_choice_have_each_formats_words() -> None:
 
 def test_anthropic_thinking_and_redacted_thinking_are_sent_back_during_tool_use() -> None:
     calls = (call("add", a=1), call("add", a=2))
-    said = [ThinkingBlock(text="hm ", signature="sig"), ThinkingBlock(redacted="opaque"), TextBlock(text="So:"), *calls]
+    items = [
+        ThinkingBlock(text="hm ", signature="sig"),
+        ThinkingBlock(redacted="opaque"),
+        TextBlock(text="So:"),
+        *calls,
+    ]
     results = [
         ToolResultBlock(call_id=calls[0].id, content=(TextBlock(text="one"), PICTURE)),
         ToolResultBlock(call_id=calls[1].id, content=(TextBlock(text="no"),), is_error=True),
     ]
-    body = to_anthropic(ask(Message.user("?"), Message.assistant(said), Message.tool(results)))
+    body = to_anthropic(ask(Message.user("?"), Message.assistant(items), Message.tool(results)))
     assert body["messages"][1:] == [
         {
             "role": "assistant",
@@ -261,8 +266,8 @@ def test_signatures_and_redacted_blocks_are_read_unchanged_from_an_anthropic_str
 
 
 def test_unsigned_thinking_of_another_provider_is_not_sent_to_anthropic() -> None:
-    said = Message.assistant([ThinkingBlock(text="unsigned"), TextBlock(text="4")])
-    body = to_anthropic(ask(Message.user("?"), said, Message.user("Why?")))
+    assistant = Message.assistant([ThinkingBlock(text="unsigned"), TextBlock(text="4")])
+    body = to_anthropic(ask(Message.user("?"), assistant, Message.user("Why?")))
     assert body["messages"][1]["content"] == [{"type": "text", "text": "4"}]
 
 
@@ -359,8 +364,8 @@ def test_documents_are_sent_as_blocks_to_anthropic_and_as_text_to_ollama() -> No
 def test_tool_calls_and_results_are_sent_in_the_ollama_format() -> None:
     asked = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
     failed = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="no"),), is_error=True)
-    said = Message.assistant([ThinkingBlock(text="hm"), asked])
-    body = to_ollama(ask(Message.user("?"), said, Message.tool([failed])))
+    assistant = Message.assistant([ThinkingBlock(text="hm"), asked])
+    body = to_ollama(ask(Message.user("?"), assistant, Message.tool([failed])))
     assert body["messages"][1:] == [
         {
             "role": "assistant",
@@ -379,8 +384,8 @@ def test_ollama_tool_calls_without_ids_or_with_equal_indexes_stay_distinct() -> 
         {"message": {"content": "", "tool_calls": [calls[1]]}, "done": False},
         {"message": {"content": ""}, "done": True, "done_reason": "stop"},
     )
-    assert [one.name for one in response.message.tool_calls] == ["one", "two"]
-    assert len({one.id for one in response.message.tool_calls}) == 2
+    assert [tool_call.name for tool_call in response.message.tool_calls] == ["one", "two"]
+    assert len({tool_call.id for tool_call in response.message.tool_calls}) == 2
     assert response.stop is StopReason.TOOL_CALLS
 
 

@@ -147,7 +147,7 @@ def test_a_model_is_given_the_memory_its_tools_and_the_key(tmp_path: Path) -> No
     assert result.citations[0].quote == "The shed has the code 2580."
     assert seen.headers["authorization"] == "Bearer sk-test"
     assert "The shed has the code 2580." in str(seen.body["messages"])
-    names = {one["function"]["name"] for one in seen.body["tools"]}
+    names = {item["function"]["name"] for item in seen.body["tools"]}
     assert any("memor" in name for name in names)
     assert "personal assistant" in str(seen.body["messages"][0])
 
@@ -239,6 +239,6 @@ def test_an_unknown_language_makes_no_file(tmp_path: Path) -> None:
 def test_quotes_are_chosen_in_the_language_of_the_memory(tmp_path: Path) -> None:
     assistant = open_assistant(AssistantSettings(memory=tmp_path / "m.db", language="de"))
     run_sync(assistant.opened.memory.remember("Die Ferienhäuser am See sind rot."))
-    said = run_sync(assistant.agent.run("Welche Farbe hat das Ferienhaus?", store=False))
-    assert said.text == "“Die Ferienhäuser am See sind rot.” [1]"
+    run = run_sync(assistant.agent.run("Welche Farbe hat das Ferienhaus?", store=False))
+    assert run.text == "“Die Ferienhäuser am See sind rot.” [1]"
     run_sync(assistant.close())

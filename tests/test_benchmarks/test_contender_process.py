@@ -45,7 +45,7 @@ def test_each_store_is_asked_once_a_round_and_the_first_two_calls_are_not_counte
     assert counted == {"bare": [[1.0, 2.0]] * 4, "numpy": [[1.0, 2.0]] * 4}
     assert complaints == []
     assert [at for at, _ in asked] == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert len({tuple(key for at, key in asked if at == one) for one in range(4)}) == 2  # the order changes
+    assert len({tuple(key for at, key in asked if at == number) for number in range(4)}) == 2  # the order changes
 
 
 def test_a_short_block_of_samples_loses_at_most_half() -> None:

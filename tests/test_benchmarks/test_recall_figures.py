@@ -79,7 +79,7 @@ def test_any_all_and_share_differ_where_evidence_is_in_part_found() -> None:
 
 
 def test_an_interval_is_the_same_for_a_seed_and_holds_the_mean() -> None:
-    values = [float(at % 3 == 0) for at in range(90)]
+    values = [float(number % 3 == 0) for number in range(90)]
     first, again, other = (bootstrap(values, seed=seed) for seed in (1, 1, 2))
     assert first == again != other
     assert first.mean == pytest.approx(1 / 3)
@@ -100,8 +100,8 @@ def test_drawing_whole_corpora_is_wider_where_their_questions_are_alike() -> Non
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
 def test_recall_results_round_trip_through_their_file(tmp_path: Path, name: str) -> None:
     writer = Writer(tmp_path / name)
-    for one in (RESULTS.header, *RESULTS.fills, *RESULTS.answers):
-        writer.write(one)
+    for item in (RESULTS.header, *RESULTS.fills, *RESULTS.answers):
+        writer.write(item)
     writer.close()
     assert read_results(tmp_path / name) == RESULTS
 
@@ -146,8 +146,11 @@ def test_the_difference_to_another_system_is_taken_question_by_question() -> Non
 
 
 def test_abstentions_are_counted_by_reason_and_separately_for_unanswerable_questions() -> None:
-    found = {one.group: one for one in summarised(RESULTS).refusals}
-    assert {group: (one.answerable, one.questions, one.nothing, one.other) for group, one in found.items()} == {
+    found = {refusal.group: refusal for refusal in summarised(RESULTS).refusals}
+    assert {
+        group: (refusal.answerable, refusal.questions, refusal.nothing, refusal.other)
+        for group, refusal in found.items()
+    } == {
         "answerable": (True, 3, 0.0, pytest.approx(1 / 3)),
         "adversarial": (False, 1, 0.0, 1.0),
         "absent": (False, 1, 1.0, 0.0),
@@ -160,15 +163,15 @@ def test_a_recall_summary_round_trips_and_a_file_of_another_format_is_rejected(t
     write_summary(path, summarised(RESULTS))
     again = read_summary(path)
     assert again.figure("tellback", "t", "R@1") == pytest.approx(1 / 3, abs=1e-4)
-    assert [one.group for one in again.refusals] == ["answerable", "adversarial", "absent"]
+    assert [refusal.group for refusal in again.refusals] == ["answerable", "adversarial", "absent"]
     path.write_text(json.dumps({"format": "x"}))
     with pytest.raises(ValueError, match="version 1"):
         read_summary(path)
 
 
 def test_two_runs_are_compared_on_the_questions_they_share() -> None:
-    told = compared(RESULTS, RESULTS, ("other", "tellback"))
-    line = next(line for line in told.splitlines() if line.startswith("| T |"))
+    given = compared(RESULTS, RESULTS, ("other", "tellback"))
+    line = next(line for line in given.splitlines() if line.startswith("| T |"))
     assert line.split(" | ")[1] == "3"
     assert line.endswith("| 0 | 0 |")  # within ten both find the same two
     assert line.split(" | ")[2] == "+0.000 [-1.000, +1.000]"
@@ -188,7 +191,7 @@ def test_a_comparison_says_that_the_data_differ() -> None:
 
 
 def test_a_run_is_the_same_as_itself_under_another_name_and_at_another_speed() -> None:
-    renamed = [replace(one, system="new", ms=9.0) for one in RESULTS.answers if one.system == "tellback"]
+    renamed = [replace(item, system="new", ms=9.0) for item in RESULTS.answers if item.system == "tellback"]
     found = sameness(RESULTS, replace(RESULTS, answers=tuple(renamed)), ("tellback", "new"))
     assert (found.questions, found.differences, found.notes) == (5, (), ())
 
@@ -222,7 +225,7 @@ def test_runs_on_other_data_or_without_a_question_in_common_are_not_the_same() -
 def test_the_command_says_by_its_exit_code_whether_two_runs_are_the_same(tmp_path: Path) -> None:
     before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl.gz"
     write(before, HEADER, RESULTS.answers)
-    write(after, HEADER, [replace(one, hits=one.hits[1:]) for one in RESULTS.answers])
+    write(after, HEADER, [replace(item, hits=item.hits[1:]) for item in RESULTS.answers])
     assert main(["compare", "--same", str(before), str(before)]) == 0
     assert main(["compare", "--same", str(before), str(after)]) == 1
 

@@ -44,7 +44,7 @@ def test_cranfield_judgements_belong_to_the_queries_in_order(tmp_path: Path) -> 
     (folder / "cranqrel").write_text("1 1 2\n1 2 1\n1 3 -1\n2 3 4\n")
     library = cranfield(tmp_path)
     assert library.documents == {"1": "wings\nof lift", "3": "heat"}
-    assert [(one.text, one.evidence) for one in library.questions] == [
+    assert [(question.text, question.evidence) for question in library.questions] == [
         ("what lifts", {"1": 3}),
         ("what heats up", {"3": 1}),
     ]

@@ -18,12 +18,12 @@ from benchmarks.recall_speed.worker import MEASURES
 
 def test_benchmark_turns_beyond_the_data_are_varied_repeats_in_sessions_of_their_own(data_dir: Path) -> None:
     own = own_turns(data_dir)
-    said = list(turns(data_dir, own + 500, 1))
-    assert len(said) == own + 500
-    assert [turn.text for turn in said[:own]] == [turn.text for turn in turns(data_dir, own, 2)]
-    first, again = {turn.session for turn in said[:own]}, {turn.session for turn in said[own:]}
+    items = list(turns(data_dir, own + 500, 1))
+    assert len(items) == own + 500
+    assert [turn.text for turn in items[:own]] == [turn.text for turn in turns(data_dir, own, 2)]
+    first, again = {turn.session for turn in items[:own]}, {turn.session for turn in items[own:]}
     assert first.isdisjoint(again)
-    changed = sum(one.text != other.text for one, other in zip(said[own:], said, strict=False))
+    changed = sum(item.text != other.text for item, other in zip(items[own:], items, strict=False))
     assert 150 < changed < 350
 
 
@@ -37,12 +37,12 @@ def test_the_same_seed_gives_the_same_turns_and_questions(data_dir: Path) -> Non
 @pytest.mark.slow
 def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "m.db")
-    told = {name: asyncio.run(measure(file, data_dir, 300, 1)) for name, measure in MEASURES.items()}  # type: ignore[arg-type]
-    assert set(told["fill"]) == {"seconds", "embedder", "first", "last", "mb"}
-    assert len(told["warm"]["times"]) == 200
-    assert set(told["memory"]) == {"core", "index"}
-    assert len(told["single"]["remember"]) == len(told["single"]["upsert"])
-    assert all(value > 0 for value in (told["fill"]["seconds"], told["fill"]["mb"], *told["warm"]["times"]))
+    values = {name: asyncio.run(measure(file, data_dir, 300, 1)) for name, measure in MEASURES.items()}  # type: ignore[arg-type]
+    assert set(values["fill"]) == {"seconds", "embedder", "first", "last", "mb"}
+    assert len(values["warm"]["times"]) == 200
+    assert set(values["memory"]) == {"core", "index"}
+    assert len(values["single"]["remember"]) == len(values["single"]["upsert"])
+    assert all(value > 0 for value in (values["fill"]["seconds"], values["fill"]["mb"], *values["warm"]["times"]))
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_chat_is_measured_until_its_prompt_and_its_answers(tmp_path: Path) -> 
 
 def test_processes_run_in_turns_and_the_first_round_is_not_counted() -> None:
     found = in_turns({"json": imports("json"), "csv": imports("csv")}, rounds=2, seed=0)
-    assert {name: len(one.seconds) for name, one in found.items()} == {"json": 2, "csv": 2}
+    assert {name: len(item.seconds) for name, item in found.items()} == {"json": 2, "csv": 2}
     with pytest.raises(RuntimeError, match=r"broken: .*no_such_module"):
         in_turns({"broken": (sys.executable, "-c", "import no_such_module")}, rounds=1, seed=0)
 

@@ -18,8 +18,8 @@ def test_each_system_gets_a_line_of_its_own(data_dir: Path, tmp_path: Path, caps
     out = tmp_path / "remember.json"
     words = ["remember", "--data", str(data_dir), "--sizes", "120", "--peers", "sqlite-rows", "--json", str(out)]
     assert main(words) == 0
-    told = json.loads(out.read_text("utf-8"))
-    tellback, rows = told["lines"]
+    parsed = json.loads(out.read_text("utf-8"))
+    tellback, rows = parsed["lines"]
     assert (tellback["system"], rows["system"]) == ("Tellback", "SQLite rows")
     assert all(line["rows"] == 120 and line["rate"] > 0 and line["single"] > 0 for line in (tellback, rows))
     assert tellback["of_parts"] > 0 > (rows["of_parts"] or -1)

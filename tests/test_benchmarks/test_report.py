@@ -49,31 +49,35 @@ def whole() -> list[Measurement]:
     reading = [m.SEARCH, *m.FILTERS, m.MANY, m.TEXT]
     found = [measured(m.IMPORTS, m.COLD, 90.0, n=n) for n in (1_000, 10_000, 100_000)]
     for n in (1_000, 10_000, 100_000):
-        for place, one in enumerate(CONTENDERS, 1):
-            for measure in [one for one in m.MEANING if one not in reading]:
-                found.append(measured(one.key, measure, place * n / 1e4, place * n / 9e3, n=n))
+        for place, item in enumerate(CONTENDERS, 1):
+            for measure in [item for item in m.MEANING if item not in reading]:
+                found.append(measured(item.key, measure, place * n / 1e4, place * n / 9e3, n=n))
             for measure in reading:
                 for data in ("clustered", "real"):
                     value = place * n / 1e4
-                    found.append(measured(one.key, measure, value, value * 1.1, n=n, data=data, recall=0.995))
+                    found.append(measured(item.key, measure, value, value * 1.1, n=n, data=data, recall=0.995))
     return found
 
 
 def goal(found: list[Measurement], what: str, n: int, data: str = "clustered"):
-    (one,) = [one for one in outcomes(Figures(found)) if one.what.startswith(what) and (one.n, one.data) == (n, data)]
-    return one
+    (outcome,) = [
+        outcome
+        for outcome in outcomes(Figures(found))
+        if outcome.what.startswith(what) and (outcome.n, outcome.data) == (n, data)
+    ]
+    return outcome
 
 
 def test_a_ratio_pairs_the_rounds() -> None:
     upper, lower = measured("a", m.SEARCH, 2.0, 6.0, 9.0), measured("b", m.SEARCH, 1.0, 2.0, 3.0)
-    told = ratio(upper, lower)
-    assert (told.value, told.low, told.high) == (3.0, 2.0, 3.0)
-    assert str(told) == "3 × (2 to 3)"
+    given = ratio(upper, lower)
+    assert (given.value, given.low, given.high) == (3.0, 2.0, 3.0)
+    assert str(given) == "3 × (2 to 3)"
 
 
 def test_a_ratio_of_unlike_rounds_has_the_spread_of_extremes() -> None:
-    told = ratio(measured("a", m.SEARCH, 2.0, 6.0, 9.0), measured("b", m.SEARCH, 1.0, 2.0))
-    assert (told.low, told.high) == (1.0, 9.0)
+    given = ratio(measured("a", m.SEARCH, 2.0, 6.0, 9.0), measured("b", m.SEARCH, 1.0, 2.0))
+    assert (given.low, given.high) == (1.0, 9.0)
 
 
 def test_the_best_peer_is_the_quickest_persistent_one() -> None:
@@ -83,34 +87,34 @@ def test_the_best_peer_is_the_quickest_persistent_one() -> None:
         measured("lancedb-indexed", m.SEARCH, 4.0),
         measured("tellback-sqlite", m.SEARCH, 1.0),
     ]
-    told = goal(found, "exact search, faster", 10_000)
-    assert "lancedb-indexed" in told.what
-    assert told.reached.startswith("4 ×")
-    assert told.met is False  # five times is the goal
+    given = goal(found, "exact search, faster", 10_000)
+    assert "lancedb-indexed" in given.what
+    assert given.reached.startswith("4 ×")
+    assert given.met is False  # five times is the goal
 
 
 def test_a_speed_goal_of_a_filtered_search_also_needs_full_recall() -> None:
     slow = measured("chroma", "filter 10 %", 9.0, recall=1.0)
     for recall, met in ((1.0, True), (0.99, False), (None, False)):
         ours = measured("tellback-sqlite", "filter 10 %", 1.0, recall=recall)
-        told = goal([slow, ours], "filter 10 %", 10_000)
-        assert told.met is met
-        assert ("not taken" in told.reached) == (recall is None)
+        given = goal([slow, ours], "filter 10 %", 10_000)
+        assert given.met is met
+        assert ("not taken" in given.reached) == (recall is None)
 
 
 def test_the_memory_goal_counts_megabytes_above_the_vectors() -> None:
     vectors = 100_000 * 384 * 4 / 1e6
     for above, met in ((119.0, True), (121.0, False)):
-        told = goal([measured("tellback-sqlite", m.MEMORY, vectors + above, n=100_000)], "memory", 100_000)
-        assert told.met is met
-        assert told.reached == f"{above:.0f} MB"
+        given = goal([measured("tellback-sqlite", m.MEMORY, vectors + above, n=100_000)], "memory", 100_000)
+        assert given.met is met
+        assert given.reached == f"{above:.0f} MB"
 
 
 def test_a_goal_without_measurement_has_a_line_saying_not_measured() -> None:
-    told = outcomes(Figures([]))
-    assert len(told) > 40
-    assert {one.met for one in told} == {None}
-    assert {one.reached for one in told} == {"not measured"}
+    given = outcomes(Figures([]))
+    assert len(given) > 40
+    assert {item.met for item in given} == {None}
+    assert {item.reached for item in given} == {"not measured"}
     assert goals_text([], raced_only=True).count("\n") == 2
 
 
@@ -120,29 +124,29 @@ def test_missing_peers_and_failures_are_named_with_the_reason() -> None:
         measured("chroma", m.NOT_MEASURED, 0.0, n=1_000, note="delete 1: it refused"),
         measured("chroma", m.NOT_MEASURED, 0.0, n=10_000, note="delete 1: it refused"),
     ]
-    told = missing_text(found)
-    assert "- FAISS flat: everything: faiss-cpu is not installed (any rows)." in told
-    assert "- Chroma: delete 1: it refused (clustered 1,000, clustered 10,000)." in told
-    assert told in page(found)
+    given = missing_text(found)
+    assert "- FAISS flat: everything: faiss-cpu is not installed (any rows)." in given
+    assert "- Chroma: delete 1: it refused (clustered 1,000, clustered 10,000)." in given
+    assert given in page(found)
 
 
 def test_the_benchmark_page_begins_with_missing_measurements_and_shows_all_others() -> None:
     found = [*whole(), measured("-", m.VERSIONS, 0.0, n=0, note="numpy 2")]
-    told = page(found)
-    heads = [line for line in told.splitlines() if line.startswith("## ")]
+    given = page(found)
+    heads = [line for line in given.splitlines() if line.startswith("## ")]
     assert heads[0] == "## What is not measured"
-    for one in CONTENDERS:
-        assert f"| {one.title}" in told
+    for item in CONTENDERS:
+        assert f"| {item.title}" in given
     for text in ("a machine", "python -m benchmarks stores", "numpy 2", "benchmarks.svg", "### 100,000 rows, real"):
-        assert text in told
+        assert text in given
     assert "not measured |" not in goals_text(found)
 
 
 def test_growth_is_told_from_the_measured_sizes() -> None:
-    told = guards_text(
+    given = guards_text(
         [measured("tellback-sqlite", m.ADD, 2.0, n=1_000), measured("tellback-sqlite", m.ADD, 2.2, n=100_000)]
     )
-    assert "2 ms at 1,000, 2.2 ms at 100,000: 1.1 ×" in told
+    assert "2 ms at 1,000, 2.2 ms at 100,000: 1.1 ×" in given
     assert guards_text([]) == "Not measured in this run.\n"
 
 

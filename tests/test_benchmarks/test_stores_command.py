@@ -25,7 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Measurement]:
 
 @pytest.mark.slow
 def test_the_stores_benchmark_has_every_figure_each_store_supports(found: list[Measurement]) -> None:
-    assert [one.note for one in found if one.measure == m.NOT_MEASURED] == []
+    assert [hit.note for hit in found if hit.measure == m.NOT_MEASURED] == []
     names = {
         "search": {m.SEARCH},
         "filter": set(m.FILTERS),
@@ -37,42 +37,44 @@ def test_the_stores_benchmark_has_every_figure_each_store_supports(found: list[M
         "cold": {m.COLD},
         "memory": {m.MEMORY},
     }
-    for key in dict.fromkeys(one.store for one in found if one.store in BY_KEY):
-        got = {one.measure for one in found if one.store == key}
-        wanted = set().union(*(names[one] for one in BY_KEY[key].measures if one in names))
+    for key in dict.fromkeys(hit.store for hit in found if hit.store in BY_KEY):
+        got = {hit.measure for hit in found if hit.store == key}
+        wanted = set().union(*(names[hit] for hit in BY_KEY[key].measures if hit in names))
         assert wanted <= got, key
-    assert {m.SEEN, m.SEEN_ELSEWHERE, m.TINY} <= {one.measure for one in found if one.store == "tellback-sqlite"}
+    assert {m.SEEN, m.SEEN_ELSEWHERE, m.TINY} <= {hit.measure for hit in found if hit.store == "tellback-sqlite"}
 
 
 @pytest.mark.slow
 def test_exact_stores_have_whole_recall(found: list[Measurement]) -> None:
-    taken = [one for one in found if one.recall is not None]
+    taken = [hit for hit in found if hit.recall is not None]
     assert len(taken) > 20
-    assert {one.recall for one in taken} == {1.0}
+    assert {hit.recall for hit in taken} == {1.0}
 
 
 @pytest.mark.slow
 def test_each_measurement_says_how_it_was_made(found: list[Measurement]) -> None:
-    for one in found:
-        assert one.machine
-        assert one.date
-        assert one.command.startswith("python -m benchmarks stores --quick")
-        assert "/" not in one.command  # no folder of this machine
-        assert one.min <= one.p50 <= one.max
+    for hit in found:
+        assert hit.machine
+        assert hit.date
+        assert hit.command.startswith("python -m benchmarks stores --quick")
+        assert "/" not in hit.command  # no folder of this machine
+        assert hit.min <= hit.p50 <= hit.max
 
 
 @pytest.mark.slow
 def test_a_peer_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = contenders.find_spec
-    monkeypatch.setattr(contenders, "find_spec", lambda name: None if name == "faiss" else there(name))
+    find_spec = contenders.find_spec
+    monkeypatch.setattr(contenders, "find_spec", lambda name: None if name == "faiss" else find_spec(name))
     assert "faiss-cpu is not installed" in str(missing(BY_KEY["faiss"]))
     out = tmp_path
     assert main(["stores", "--quick", "--sizes", "1000", "--stores", "bare,faiss", "--out", str(out)]) == 0
     assert "FAISS flat: not measured: faiss-cpu is not installed" in " ".join(capsys.readouterr().out.split())
-    named = [one for one in read_results(out) if one.measure == m.NOT_MEASURED]
-    assert [(one.store, one.note.partition(":")[0]) for one in named] == [("faiss", "everything")]
+    named = [read_result for read_result in read_results(out) if read_result.measure == m.NOT_MEASURED]
+    assert [(read_result.store, read_result.note.partition(":")[0]) for read_result in named] == [
+        ("faiss", "everything")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -89,9 +91,9 @@ def test_a_bad_argument_is_refused_before_anything_runs(arguments: list[str], co
 
 
 def test_the_guard_of_namespaces_measures_one_alone_and_among_others(tmp_path: Path) -> None:
-    told = guards.namespaces(tmp_path, 30, seed=2)["times"]
-    assert set(told) == {m.SEARCH, m.TEXT, m.ADD, "count"}
-    assert all(len(blocks[place]) == 5 for blocks in told.values() for place in ("alone", "among"))
+    times = guards.namespaces(tmp_path, 30, seed=2)["times"]
+    assert set(times) == {m.SEARCH, m.TEXT, m.ADD, "count"}
+    assert all(len(blocks[place]) == 5 for blocks in times.values() for place in ("alone", "among"))
 
 
 def test_the_guard_of_freshness_refuses_a_file_of_other_rows(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_the_guard_of_freshness_refuses_a_file_of_other_rows(tmp_path: Path) -> 
 
     data = Data(tmp_path / "data")
     store = TellbackSqlite(tmp_path, 8, 4)
-    store.add([data.row(at) for at in range(4)])
+    store.add([data.row(number) for number in range(4)])
     store.close()
     assert len(guards.tiny(tmp_path, 4, seed=1)["times"]) == 5
     with pytest.raises(ValueError, match="does not hold 9 rows"):
@@ -109,7 +111,7 @@ def test_the_guard_of_freshness_refuses_a_file_of_other_rows(tmp_path: Path) -> 
 
 
 def test_the_guard_of_many_rows_searches_them_in_memory_and_in_sql(tmp_path: Path) -> None:
-    told = guards.million(tmp_path, 2_000, seed=3)
-    assert told["loaded"] > 0
-    assert told["size"] > 2_000 * 256 * 4 / 1e6
-    assert len(told["memory"]["times"]) == len(told["sql"]["times"]) == 7
+    million = guards.million(tmp_path, 2_000, seed=3)
+    assert million["loaded"] > 0
+    assert million["size"] > 2_000 * 256 * 4 / 1e6
+    assert len(million["memory"]["times"]) == len(million["sql"]["times"]) == 7

@@ -29,7 +29,7 @@ def line(tmp_path: Path) -> Data:
         About("line", 10, 2, 1, "by hand"),
         vectors=vectors,
         queries=vectors[:1],
-        texts=[f"tëxt {at}" for at in range(10)],
+        texts=[f"tëxt {number}" for number in range(10)],
         questions=["text"],
     )
     return Data(tmp_path)
@@ -37,14 +37,14 @@ def line(tmp_path: Path) -> Data:
 
 def test_the_recall_of_a_search_is_the_share_of_the_true_nearest_rows(line: Data) -> None:
     truth = Truth(line, 1)
-    assert truth.recall([[id_of(at) for at in (0, 1, 2)]], 3) == 1.0
-    assert truth.recall([[id_of(at) for at in (0, 1, 9)]], 3) == pytest.approx(2 / 3)
+    assert truth.recall([[id_of(position) for position in (0, 1, 2)]], 3) == 1.0
+    assert truth.recall([[id_of(position) for position in (0, 1, 9)]], 3) == pytest.approx(2 / 3)
     assert truth.recall([[]], 3) == 0.0
     assert truth.recall([[id_of(0)] * 3], 3) == pytest.approx(1 / 3)
 
 
 def test_a_tie_with_the_last_place_counts(line: Data) -> None:
-    assert Truth(line, 1).recall([[id_of(at) for at in (0, 1, 2, 4)]], 4) == 1.0
+    assert Truth(line, 1).recall([[id_of(position) for position in (0, 1, 2, 4)]], 4) == 1.0
 
 
 def test_a_row_of_another_kind_is_no_answer_to_a_filter(line: Data) -> None:
@@ -77,7 +77,7 @@ def test_real_benchmark_rows_have_distinct_texts_and_name_repeated_words(data_di
 
     real.make(tmp_path, data_dir, n=500, seed=4, queries=8)
     rows = Data(tmp_path)
-    texts = [rows.text(at) for at in range(500)]
+    texts = [rows.text(number) for number in range(500)]
     assert len(set(texts)) == 500
     assert all(len(question.split()) == 6 for question in rows.questions)
     assert "no words repeated" in rows.about.made
@@ -85,10 +85,10 @@ def test_real_benchmark_rows_have_distinct_texts_and_name_repeated_words(data_di
 
 
 def test_a_summary_has_the_median_of_each_round() -> None:
-    told = summary([[1.0, 2.0, 3.0], [10.0], []])
-    assert told["p50"] == 2.5
-    assert told["rounds"] == (2.0, 10.0)
-    assert (told["min"], told["max"], told["count"]) == (1.0, 10.0, 4)
+    given = summary([[1.0, 2.0, 3.0], [10.0], []])
+    assert given["p50"] == 2.5
+    assert given["rounds"] == (2.0, 10.0)
+    assert (given["min"], given["max"], given["count"]) == (1.0, 10.0, 4)
     with pytest.raises(ValueError, match="needs a sample"):
         summary([[]])
 

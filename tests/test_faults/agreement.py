@@ -47,7 +47,7 @@ def _compared(what: str, found: list[Any], expected: list[Any]) -> list[str]:
     """Scores rank by rank; which of two equal ones comes last is the model's rounding."""
     if len(found) != len(expected):
         return [f"{what}: {len(found)} found, not {len(expected)}"]
-    for one, other in zip(found, expected, strict=True):
-        if abs(one.score - other.score) > 1e-4 * max(1.0, abs(other.score)):
-            return [f"{what}: {one.entry.id} {one.score} where {other.entry.id} {other.score} belongs"]
+    for hit, other in zip(found, expected, strict=True):
+        if abs(hit.score - other.score) > 1e-4 * max(1.0, abs(other.score)):
+            return [f"{what}: {hit.entry.id} {hit.score} where {other.entry.id} {other.score} belongs"]
     return []

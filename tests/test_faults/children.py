@@ -50,16 +50,16 @@ class Child:
 
     def kill_after(self, seconds: float, *, lines: int = 0) -> Ended:
         """Kill it *seconds* after it has said so many *lines*, however long that takes, or where it ends by itself."""
-        said = b""
-        while said.count(b"\n") < lines and (more := os.read(self._pipe, 65536)):
-            said += more
+        stated = b""
+        while stated.count(b"\n") < lines and (more := os.read(self._pipe, 65536)):
+            stated += more
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and select.select([self._pipe], [], [], left)[0]:
             if not (more := os.read(self._pipe, 65536)):
                 break
-            said += more
+            stated += more
         os.kill(self.pid, signal.SIGKILL)
-        return self._ended(said)
+        return self._ended(stated)
 
     def wait(self) -> Ended:
         """Let it come to its end."""

@@ -33,12 +33,12 @@ class Campaign:
 
     def run(self, tool: Callable[..., dict[str, Any]], **arguments: Any) -> dict[str, Any]:
         """Run *tool* in a process of its own, and remember what it counted."""
-        told = {name: value for name, value in arguments.items() if name != "folder"}
-        print(tool.__name__, told)
+        values = {name: value for name, value in arguments.items() if name != "folder"}
+        print(tool.__name__, values)
         report: dict[str, Any] = isolated(tool, timeout=self.size(1200, 3600), **arguments)
         print(report)
-        counts = {name: value for name, value in report.items() if name not in told}
-        self.counted.append((f"{tool.__name__} {told}", counts))
+        counts = {name: value for name, value in report.items() if name not in values}
+        self.counted.append((f"{tool.__name__} {values}", counts))
         return report
 
 

@@ -25,12 +25,12 @@ def crowd(folder: str, rounds: int, writers: int, readers: int, batches: int, st
     """Run *rounds* rounds of so many processes, each on a new file that all of them race to make."""
     broken, longest, seen = [], 0.0, 0
     for turn in range(rounds):
-        path, there, looked = Path(folder) / f"round{turn}.db", Sign(), Sign()
+        path, present, looked = Path(folder) / f"round{turn}.db", Sign(), Sign()
         children = [
-            *(Child(_writer(path, store, there, looked, number, batches)) for number in range(writers)),
-            *(Child(_reader(path, store, there, looked, writers * batches * _BATCH)) for _ in range(readers)),
+            *(Child(_writer(path, store, present, looked, number, batches)) for number in range(writers)),
+            *(Child(_reader(path, store, present, looked, writers * batches * _BATCH)) for _ in range(readers)),
         ]
-        there.give()
+        present.give()
         looked.give()
         for child in children:
             ended = child.wait()
@@ -44,7 +44,7 @@ def crowd(folder: str, rounds: int, writers: int, readers: int, batches: int, st
                     broken.append(f"round {turn}: {line}")
             if ended.code:
                 broken.append(f"round {turn}: a process ended with {ended.code}")
-        broken += [f"round {turn}: {one}" for one in _left(path, writers, batches)]
+        broken += [f"round {turn}: {item}" for item in _left(path, writers, batches)]
     return {
         "rounds": rounds,
         "acknowledged": rounds * writers * batches,
@@ -70,9 +70,9 @@ def hand_over(folder: str, times: int, store: str = "sound") -> dict[str, Any]:
                 while not (path.with_name("turn") / str(turn)).exists():
                     time.sleep(0.0005)
                 ids = {
-                    "get": [one.id for one in opened.get([f"new{turn}"]) if one],
-                    "search": [one.entry.id for one in opened.search(_direction(turn), 1)],
-                    "search_text": [one.entry.id for one in opened.search_text(f"word{turn}")],
+                    "get": [item.id for item in opened.get([f"new{turn}"]) if item],
+                    "search": [item.entry.id for item in opened.search(_direction(turn), 1)],
+                    "search_text": [item.entry.id for item in opened.search_text(f"word{turn}")],
                 }
                 say(str([what for what, found in ids.items() if found != [f"new{turn}"]]))
                 (path.with_name("turn") / f"{turn} seen").touch()
@@ -86,7 +86,7 @@ def hand_over(folder: str, times: int, store: str = "sound") -> dict[str, Any]:
             (path.with_name("turn") / str(turn)).touch()
             _wait_for(path.with_name("turn") / f"{turn} seen")
     ended = child.wait()
-    broken += [f"hand-over {turn}: stale {said}" for turn, said in enumerate(ended.said[1:]) if said != "[]"]
+    broken += [f"hand-over {turn}: stale {stated}" for turn, stated in enumerate(ended.said[1:]) if stated != "[]"]
     if ended.code or len(ended.said) != times + 1:
         broken.append(f"the reader ended with {ended.code} after {ended.said[-1:]}")
     return {"hand-overs": times, "broken": broken[:20]}

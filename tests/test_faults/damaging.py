@@ -79,7 +79,7 @@ class _Base:
         for number in range(_MOVED + _LOGGED + 1):
             self.states.append(rows(self.model))
             self.known |= {
-                (name, one) for name, held in zip(NAMESPACES, self.states[-1][2], strict=True) for one in held
+                (name, item) for name, held in zip(NAMESPACES, self.states[-1][2], strict=True) for item in held
             }
             if number < _MOVED + _LOGGED:
                 workload.apply(number, self.model)
@@ -128,10 +128,10 @@ def _ask(base: _Base, store: Any, end: str, say: Say) -> Iterator[str]:
     try:
         state = rows(store)
         strange = [
-            one[0]
+            item[0]
             for name, held in zip(NAMESPACES, state[2], strict=True)
-            for one in held
-            if (name, one) not in base.known
+            for item in held
+            if (name, item) not in base.known
         ]
         if strange:
             say(f"another-row {strange[:3]}")
@@ -177,14 +177,14 @@ def _scored(matches: Any) -> list[tuple[str, float]]:
 def _alike(answer: Any, expected: Any) -> bool:
     if answer == expected or not isinstance(expected, list) or len(answer) != len(expected):
         return bool(answer == expected)
-    if any(one is None or len(one) != 2 for one in expected):
+    if any(item is None or len(item) != 2 for item in expected):
         return False
     return all(a[0] == b[0] and abs(a[1] - b[1]) < 1e-4 for a, b in zip(answer, expected, strict=True))
 
 
 def _hashes(path: Path) -> dict[str, str]:
-    files = (one for one in path.parent.iterdir() if not one.name.endswith("-shm"))
-    return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
+    files = (file for file in path.parent.iterdir() if not file.name.endswith("-shm"))
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def _readable_ids(path: Path) -> Iterator[str]:
@@ -204,13 +204,13 @@ def _readable_ids(path: Path) -> Iterator[str]:
 def _save(path: Path, readable: list[str], before: dict[str, str], say: Say) -> None:
     saved = path.parent.parent / "saved.db"
     saved.unlink(missing_ok=True)
-    now = {name: one for name, one in _hashes(path).items() if name in before}
+    now = {name: item for name, item in _hashes(path).items() if name in before}
     try:
         count = salvage_database(path, saved, components=[StoreTables(Analyzer())]).saved("entries")
     except _TYPED as error:
         say(f"unsaved {len(readable)} rows: {error}" if readable else "unreadable")
         return
-    if {name: one for name, one in _hashes(path).items() if name in before} != now:
+    if {name: item for name, item in _hashes(path).items() if name in before} != now:
         say("changed: saving what is left changed the damaged file")
     with closing(STORES["sound"](saved)) as store:
         ids = [entry.id for name in store.namespaces() for entry in store.scan(namespace=name)]

@@ -90,7 +90,9 @@ class Bench:
         """Return what stands in the tables, those of a history of its own included."""
         rows = rows_of(self.work / FILE)
         if self._apart:
-            rows |= {name: said for name, said in rows_of(self.work / HISTORY).items() if name.startswith("history_")}
+            rows |= {
+                name: stated for name, stated in rows_of(self.work / HISTORY).items() if name.startswith("history_")
+            }
         return rows
 
     def files(self) -> list[Path]:
@@ -106,8 +108,8 @@ class Bench:
     def unsound(self, path: WritePath) -> list[str]:
         """Return what is damaged, and what the log says and is not so."""
         with self.opened() as opened:
-            found = [f"verify: {one}" for one in (*opened.memory.store.verify(), *opened.history.verify())]
-            return found + [one for one in wrongly_logged(opened.memory) if not path.ahead or "written by" in one]
+            found = [f"verify: {item}" for item in (*opened.memory.store.verify(), *opened.history.verify())]
+            return found + [item for item in wrongly_logged(opened.memory) if not path.ahead or "written by" in item]
 
     def torn(self, path: WritePath, before: Rows, after: Rows) -> list[str]:
         """Return what is left neither as it was before nor as it is after; of two files one is ahead."""
@@ -133,8 +135,8 @@ class Bench:
 
     def bytes_of(self, words: tuple[str, ...]) -> list[str]:
         """Return what is left of *words* in the files of the memory, which is closed."""
-        there = b"".join(file.read_bytes() for name in (FILE, HISTORY) for file in self.work.glob(f"{name}*"))
-        return [f"{word!r} is still on the disk" for word in words if word.encode() in there]
+        text = b"".join(file.read_bytes() for name in (FILE, HISTORY) for file in self.work.glob(f"{name}*"))
+        return [f"{word!r} is still on the disk" for word in words if word.encode() in text]
 
     @contextmanager
     def opened(self) -> Iterator[Kept]:
@@ -175,7 +177,7 @@ def wrong_when_ended(bench: Bench, path: WritePath, *, really: bool = False) -> 
             if path.again is None or bench.looked_at()[1] != nothing:
                 found += bench.not_as(path, after, whole)
         found += bench.bytes_of(path.gone)
-        wrong += [f"{path.name}, ended after commit {number}: {one}" for one in found]
+        wrong += [f"{path.name}, ended after commit {number}: {hit}" for hit in found]
     return len(states), wrong
 
 
@@ -192,7 +194,7 @@ def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -
         step = max(1, statements.written // most) if most else 1
     after, whole = bench.looked_at()
     wrong: list[str] = []
-    tries, at = 0, -step
+    tries, position = 0, -step
     passed = False
     while not passed:
         bench.restore()
@@ -200,26 +202,26 @@ def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -
         with Statements() as statements, bench.opened() as opened:
             refused = True
             while refused and not passed:
-                tries, at = tries + 1, at + step
+                tries, position = tries + 1, position + step
                 opened.again()
-                statements.fail(at)
+                statements.fail(position)
                 error = _error_of(path.call, opened.memory, bench.work)
                 refused, passed = error is not None, not statements.failed
                 statements.fail(None)
                 if passed and refused:
-                    wrong.append(f"{path.name}, after write {at - step} failed: made again, it raised {error!r}")
+                    wrong.append(f"{path.name}, after write {position - step} failed: made again, it raised {error!r}")
                 if passed or not refused or path.steps:
                     break
                 left = bench.rows()
                 found = [f"{name} is not as before" for name in differing(left, before, path.beside)]
-                found += [f"{one.name} is left" for one in bench.files() if one not in files]
-                wrong += [f"{path.name}, write {at} failed: {one}" for one in found]
+                found += [f"{hit.name} is left" for hit in bench.files() if hit not in files]
+                wrong += [f"{path.name}, write {position} failed: {hit}" for hit in found]
             if not passed and not refused:
                 run_sync(opened.memory.flush())
         found = bench.unsound(path)
         found += (bench.again(path) if path.steps else []) or bench.not_as(path, after, whole)
         found += bench.bytes_of(path.gone)
-        wrong += [f"{path.name}, write {at} failed: {one}" for one in found]
+        wrong += [f"{path.name}, write {position} failed: {hit}" for hit in found]
     return tries - 1, wrong
 
 
@@ -250,10 +252,10 @@ def told(memory: LongTermMemory, rows: Rows) -> dict[str, Any]:
             vector = None if entry.vector is None else entry.vector.tolist()
             held[entry.id] = (entry.text, entry.context, metadata, entry.no_vector, vector)
     log = {
-        (one.kind, change.id, change.gone)
+        (operation.kind, change.id, change.gone)
         for namespace in _NAMESPACES
-        for one in run_sync(memory.operations(limit=10_000, namespace=namespace))
-        for change in one.changes
+        for operation in run_sync(memory.operations(limit=10_000, namespace=namespace))
+        for change in operation.changes
     }
     plain = {name: sorted(rows.get(name, [])) for name in ("tombstones", "tombstone_words", "keys", "embedder_probes")}
     numbered = {

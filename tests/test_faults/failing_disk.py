@@ -191,7 +191,7 @@ class _Run:
                 self._again(store, complaint)
             store.close()
             with closing(STORES["sound"](self._copy)) as again:
-                self.broken += [f"{complaint}: {one}" for one in disagreements(again, after, self.at)]
+                self.broken += [f"{complaint}: {disagreement}" for disagreement in disagreements(again, after, self.at)]
         return error is not None if failed is None else bool(failed)
 
     def _after_step(self) -> SpacesModel:

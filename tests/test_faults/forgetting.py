@@ -37,17 +37,17 @@ def forget(folder: str, seed: int, rounds: int, plant: str = "") -> dict[str, An
             _forget(path, way, secrets, say)
 
         ended = Child(work).wait()
-        said = dict(line.split(" ", 1) for line in ended.said)
+        values = dict(line.split(" ", 1) for line in ended.said)
         what = f"round {turn} ({way})"
         if ended.code:
             broken.append(f"{what}: {ended.said[-1:]}")
             break
-        if int(said["before"]) < 3:
+        if int(values["before"]) < 3:
             broken.append(f"{what}: the secrets were not found before they were erased, so this shows nothing")
-        broken += [f"{what}: {trace}" for trace in ([] if said["left"] == "nothing" else [said["left"]])]
-        searched += int(said["before"])
-        pending += said.get("pending") == "True"
-        if way == "reader" and said["pending"] != "True":
+        broken += [f"{what}: {trace}" for trace in ([] if values["left"] == "nothing" else [values["left"]])]
+        searched += int(values["before"])
+        pending += values.get("pending") == "True"
+        if way == "reader" and values["pending"] != "True":
             broken.append(f"{what}: a reader was in the way, and it was not said")
         if way != "open" and (traces := _traces(path.parent, secrets)):
             broken.append(f"{what}: afterwards {traces[:3]}")
@@ -71,28 +71,30 @@ class _Secret:
         found = [word[start:] for word in self.words for start in (0, 1, 4, 7)]
         encoded = [piece.encode() for piece in found] + [word.encode("utf-16-le") for word in self.words]
         vectors = [np.array(vector, dtype="<f4").tobytes() for vector in (self.vector, self.next_vector)]
-        return encoded + [vector[at : at + 8] for vector in vectors for at in range(0, len(vector) - 8, 8)]
+        return encoded + [
+            vector[position : position + 8] for vector in vectors for position in range(0, len(vector) - 8, 8)
+        ]
 
 
 def _forget(path: Path, way: str, secrets: list[_Secret], say: Say) -> None:
     store = STORES["sound"](path)
     namespace = NAMESPACES[len(way) % 2]
-    store.upsert([Entry(one.id, text=one.earlier) for one in secrets], namespace=namespace)
-    entries = [Entry(one.id, one.vector, one.text, one.context, one.metadata) for one in secrets]
+    store.upsert([Entry(secret.id, text=secret.earlier) for secret in secrets], namespace=namespace)
+    entries = [Entry(secret.id, secret.vector, secret.text, secret.context, secret.metadata) for secret in secrets]
     store.upsert(entries, namespace=namespace)
     filling = store.filling()
     assert filling is not None
-    store.fill_space(filling.space, {one.id: one.next_vector for one in secrets}, namespace=namespace)
+    store.fill_space(filling.space, {secret.id: secret.next_vector for secret in secrets}, namespace=namespace)
     store.search_text(secrets[0].words[0], namespace=namespace)
     say(f"before {len(_traces(path.parent, secrets))}")
     if way == "reader":
         with closing(STORES["sound"](path)) as reader, reader.view([""]) as view:
             view.search_text("zorb")
-            store.erase([one.id for one in secrets], namespace=namespace)
+            store.erase([secret.id for secret in secrets], namespace=namespace)
             say(f"pending {store.pending_erasure()}")
         store.upsert([Entry("later", text="an ordinary write")], namespace=namespace)
     else:
-        store.erase([one.id for one in secrets], namespace=namespace)
+        store.erase([secret.id for secret in secrets], namespace=namespace)
     if store.pending_erasure():
         say("left pending, with nobody in the way")
         return
@@ -108,5 +110,5 @@ def _traces(folder: Path, secrets: list[_Secret]) -> list[str]:
     found = []
     for file in folder.iterdir():
         content = file.read_bytes() if file.is_file() else b""
-        found += [f"{file.name}: {piece!r}" for one in secrets for piece in one.pieces() if piece in content]
+        found += [f"{file.name}: {piece!r}" for secret in secrets for piece in secret.pieces() if piece in content]
     return found

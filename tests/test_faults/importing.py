@@ -48,9 +48,9 @@ def _export(folder: Path) -> Path:
 def _state(memory: LongTermMemory) -> dict[str, Any]:
     lanes = [store_namespace("", lane) for lane in (CONVERSATION, ARCHIVE)]
     entries = {lane: {entry.id: entry.text for entry in memory.store.scan(namespace=lane)} for lane in lanes}
-    said = [(one.sequence, one.message.text) for one in run_sync(memory.conversations.load("s"))]
-    imports = sum(one.kind == "import" for one in run_sync(memory.operations(limit=100)))
-    return {**entries, "said": said, "imports": imports}
+    items = [(operation.sequence, operation.message.text) for operation in run_sync(memory.conversations.load("s"))]
+    imports = sum(operation.kind == "import" for operation in run_sync(memory.operations(limit=100)))
+    return {**entries, "said": items, "imports": imports}
 
 
 def _prepare(path: Path) -> None:
@@ -84,10 +84,10 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
             wanted[mode] = _looked_at(path)
             _prepare(path)
         before = _looked_at(path)
-        lasts, said = pace[mode]
-        lines = rng.randrange(said)
+        lasts, stated = pace[mode]
+        lines = rng.randrange(stated)
         ended = Child(lambda say, path=path, mode=mode: _take(path, file, mode, say, plant)).kill_after(
-            rng.random() * (lasts / said if lines else lasts), lines=lines
+            rng.random() * (lasts / stated if lines else lasts), lines=lines
         )
         if ended.code > 0:
             broken.append(f"round {turn}: {ended.said[-1]}")
@@ -103,21 +103,21 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
         again = _looked_at(path)
         if {**again, "imports": 1} != wanted[mode]:  # how often it was begun is in the log
             broken.append(f"round {turn} ({mode}): importing again does not make it whole")
-        there = b"".join(part.read_bytes() for part in place.glob(f"{mode}.db*"))
-        broken += [f"round {turn} ({mode}): what was forgotten is back"] if b"zebra" in there else []
+        present = b"".join(part.read_bytes() for part in place.glob(f"{mode}.db*"))
+        broken += [f"round {turn} ({mode}): what was forgotten is back"] if b"zebra" in present else []
     return {"seed": seed, "rounds": turn + 1, "old": old, "new": new, "broken": broken}
 
 
 def _lost(before: dict[str, Any], found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """Return what is wrong with a memory that has a part of the file: lost, made up, or without its versions."""
     lane, archive = store_namespace("", CONVERSATION), store_namespace("", ARCHIVE)
-    wrong = [str(one) for one in found["wrong"]]
+    wrong = [str(hit) for hit in found["wrong"]]
     for id, text in before[lane].items():
-        kept = {found[lane].get(id), *(old for one, old in found[archive].items() if one.startswith(f"{id}@"))}
+        kept = {found[lane].get(id), *(old for hit, old in found[archive].items() if hit.startswith(f"{id}@"))}
         wrong += [] if text in kept else [f"{id} is lost"]
     for id, text in found[lane].items():
         wrong += [] if text in (before[lane].get(id), wanted[lane].get(id)) else [f"{id} is made up"]
-        versions, whole = ({one for one in state[archive] if one.startswith(f"{id}@")} for state in (found, wanted))
+        versions, whole = ({hit for hit in state[archive] if hit.startswith(f"{id}@")} for state in (found, wanted))
         if id not in before[lane] and versions != whole:
             wrong.append(f"{id} lacks versions")
     return wrong
@@ -126,7 +126,7 @@ def _lost(before: dict[str, Any], found: dict[str, Any], wanted: dict[str, Any])
 def _looked_at(path: Path) -> dict[str, Any]:
     memory = _opened(path)
     try:
-        return {**_state(memory), "wrong": [str(one) for one in memory.store.verify()]}  # type: ignore[attr-defined]
+        return {**_state(memory), "wrong": [str(item) for item in memory.store.verify()]}  # type: ignore[attr-defined]
     finally:
         run_sync(memory.close())
 

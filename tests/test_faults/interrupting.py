@@ -45,7 +45,7 @@ def interrupt(folder: str, seed: int, rounds: int, what: str, store: str = "soun
             broken.append(f"round {turn}: {ended.said}")
             break
         try:
-            broken += [f"round {turn}: {one}" for one in case.wrong()]
+            broken += [f"round {turn}: {item}" for item in case.wrong()]
         except VectorStoreError as error:
             broken.append(f"round {turn}: {error!r}")
         if broken and store != "sound":
@@ -62,8 +62,8 @@ class Switch:
         self._store, self._seed, self.found = store, seed, ""
         self.before, self.after = (SpacesModel(space=SPACES[0]) for _ in range(2))
         with closing(STORES["sound"](self._base, space=SPACES[0])) as made:
-            for one in (made, self.before, self.after):
-                self.prepare(one)
+            for item in (made, self.before, self.after):
+                self.prepare(item)
         self.change(self.after)
 
     def prepare(self, store: Any) -> None:
@@ -161,10 +161,10 @@ class Migration(Switch):
         """Copies of which the file says nothing."""
         connection = apsw.Connection(str(self.path))
         try:
-            told = str(connection.execute("SELECT name, value FROM file_facts").fetchall())
+            text = str(connection.execute("SELECT name, value FROM file_facts").fetchall())
         finally:
             connection.close()
-        return [f"{left.name} is not named" for left in self.path.parent.glob("*.backup") if left.name not in told]
+        return [f"{left.name} is not named" for left in self.path.parent.glob("*.backup") if left.name not in text]
 
     def _wrong(self, must: str) -> list[str]:
         version = self._version()

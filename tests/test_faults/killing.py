@@ -73,5 +73,7 @@ def kill_rounds(folder: str, seed: int, rounds: int, schedule: str, store: str =
                 kind = workload.kind(number - 1)
                 broken.append(f"round {turn}: neither the state after step {number - 1} ({kind}) nor the one before")
                 break
-            broken += [f"round {turn}, step {number}: {one}" for one in disagreements(again, model, turn)]
+            broken += [
+                f"round {turn}, step {number}: {disagreement}" for disagreement in disagreements(again, model, turn)
+            ]
     return {"seed": seed, "rounds": turn + 1, "acknowledged": acknowledged, "in flight": inside, "broken": broken}

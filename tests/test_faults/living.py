@@ -82,7 +82,7 @@ class Kept:
         self.memory.complete_now()
 
     def live(self) -> list[str]:
-        return sorted(one.text for one in self._memories())
+        return sorted(memory.text for memory in self._memories())
 
     def remember(self, texts: Sequence[str]) -> None:
         run_sync(self.memory.remember_many(texts))
@@ -114,11 +114,11 @@ class Kept:
 
     def state(self) -> Any:
         held = {}
-        for one in self._memories():
-            versions = run_sync(self.memory.history(one.id))
-            held[one.text] = (one.pinned, tuple(version.text for version in versions))
-        said = [message.message.text for message in run_sync(self.memory.conversations.load("s"))]
-        return held, said, self.memory.store.space.dimension
+        for memory in self._memories():
+            versions = run_sync(self.memory.history(memory.id))
+            held[memory.text] = (memory.pinned, tuple(version.text for version in versions))
+        items = [message.message.text for message in run_sync(self.memory.conversations.load("s"))]
+        return held, items, self.memory.store.space.dimension
 
     def wrong(self) -> list[str]:
         """Say what is not sound by itself: damage, a vector that is not its text's, what the log says and is not so."""
@@ -141,7 +141,7 @@ class Kept:
         return list(run_sync(self.memory.list(limit=100_000)))
 
     def _id(self, text: str) -> str:
-        return next(one.id for one in self._memories() if one.text == text)
+        return next(memory.id for memory in self._memories() if memory.text == text)
 
 
 class PieceByPiece(Kept):
@@ -215,7 +215,7 @@ class Plain:
     def forget(self, text: str) -> None:
         _, versions = self._held.pop(text)
         self.gone.update(versions)
-        self._said = [one for one in self._said if one not in versions]
+        self._said = [item for item in self._said if item not in versions]
         self._last = None
 
     def reembed(self) -> None:

@@ -12,17 +12,17 @@ def wrongly_logged(memory: LongTermMemory) -> list[str]:
     found = []
     for namespace in sorted({parse_store_namespace(lane)[0] for lane in lanes} | {""}):
         log = run_sync(memory.operations(limit=100_000, namespace=namespace))
-        known = {one.id for one in log}
-        there = {change.id for one in log if one.kind == "forget" for change in one.changes} | {""}
+        known = {item.id for item in log}
+        present = {change.id for item in log if item.kind == "forget" for change in item.changes} | {""}
         for lane in lanes:
             if parse_store_namespace(lane)[0] != namespace:
                 continue
             for entry in memory.store.scan(namespace=lane):
-                there.add(entry.id.partition("@")[0])
+                present.add(entry.id.partition("@")[0])
                 if entry.metadata.get("operation") not in known and parse_store_namespace(lane)[1] != DOCUMENTS:
                     found.append(f"{entry.id}: written by no operation")
-        for one in log:
+        for item in log:
             found += [
-                f"{one.kind} of {change.id}: logged, not done" for change in one.changes if change.id not in there
+                f"{item.kind} of {change.id}: logged, not done" for change in item.changes if change.id not in present
             ]
     return found

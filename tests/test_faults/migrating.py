@@ -44,7 +44,7 @@ def stopped_at_each_step(
     while not (broken and plant):
         case.restore()
         ended = Child(partial(_stopped, case, steps, how, each, plant)).wait()
-        broken += [f"step {steps}: {one}" for one in _wrong(case, how, ended)]
+        broken += [f"step {steps}: {item}" for item in _wrong(case, how, ended)]
         old, new = old + (case.found == "old"), new + (case.found == "new")
         if ended.said and ended.said[-1] == "undisturbed":
             break
@@ -78,7 +78,7 @@ def power_lost(folder: str, seed: int, moments: int) -> dict[str, Any]:
             disk.crashed_into(place, rng, way)
             losses += 1
             try:
-                broken += [f"event {cut - begun} of {events}, {way}: {one}" for one in case.wrong()]
+                broken += [f"event {cut - begun} of {events}, {way}: {item}" for item in case.wrong()]
             except VectorStoreError as error:
                 broken.append(f"event {cut - begun} of {events}, {way}: {error!r}")
     return {"seed": seed, "events": events, "losses": losses, "broken": broken[:20]}
@@ -91,12 +91,12 @@ def raced(folder: str, seed: int, rounds: int, openers: int) -> dict[str, Any]:
     copies, broken = 0, []
     for turn in range(rounds):
         case.restore()
-        there = Sign()
-        children = [Child(partial(_racing, case, there)) for _ in range(openers)]
-        there.give()
-        said = [line for child in children for line in child.wait().said]
-        copies += said.count("a copy")
-        broken += [f"round {turn}: {one}" for one in [*{*said} - {"a copy"}, *case.wrong(must="new")]]
+        sign = Sign()
+        children = [Child(partial(_racing, case, sign)) for _ in range(openers)]
+        sign.give()
+        items = [line for child in children for line in child.wait().said]
+        copies += items.count("a copy")
+        broken += [f"round {turn}: {item}" for item in [*{*items} - {"a copy"}, *case.wrong(must="new")]]
     return {"seed": seed, "rounds": rounds, "copies": copies, "broken": broken[:20]}
 
 
@@ -169,7 +169,7 @@ def _wrong(case: Migration, how: str, ended: Ended) -> list[str]:
         expected = [] if ended.code == -signal.SIGKILL else ["undisturbed"]
     else:
         expected = ["stopped", "undisturbed", _FAILURES[how.split()[0]][2].__name__]
-    wrong = [f"it said {one}" for one in ended.said if one not in expected]
+    wrong = [f"it said {item}" for item in ended.said if item not in expected]
     try:
         return wrong + case.wrong()
     except VectorStoreError as error:

@@ -41,7 +41,7 @@ def power_losses(folder: str, seed: int, batches: int, moments: int, states: int
             crashed.mkdir()
             disk.crashed_into(crashed, rng, WAYS[state % len(WAYS)])
             where = f"event {cut} of {len(recorder.events)}, {WAYS[state % len(WAYS)]}"
-            broken += [f"{where}: {one}" for one in _wrong(crashed, notes, expected, f"{seed}/{cut}/{state}")]
+            broken += [f"{where}: {item}" for item in _wrong(crashed, notes, expected, f"{seed}/{cut}/{state}")]
             lost += 1
             shutil.rmtree(crashed)
     return {"seed": seed, "batches": batches, "events": len(recorder.events), "losses": lost, "broken": broken[:20]}
@@ -74,7 +74,11 @@ def _record(recorder: Recorder, workload: Workload, batches: int) -> dict[str, A
 
 def moments_of(events: list[Event], rng: random.Random, count: int) -> list[int]:
     """Moments anywhere, and as many right after something was acknowledged or named."""
-    telling = [at + 1 for at, event in enumerate(events) if event[0] in ("done", "link", "rename", "unlink", "sync")]
+    telling = [
+        position + 1
+        for position, event in enumerate(events)
+        if event[0] in ("done", "link", "rename", "unlink", "sync")
+    ]
     chosen = [rng.randint(1, len(events)) for _ in range(count // 2)]
     return sorted(chosen + [rng.choice(telling) for _ in range(count - len(chosen))])
 
@@ -101,8 +105,8 @@ def _wrong_store(path: Path, acknowledged: int, expected: Mapping[str, Any], see
         held = rows(store)
         allowed = [expected.get(f"rows {number}") for number in (acknowledged, acknowledged + 1)]
         if held not in allowed:
-            there = [name for name, state in expected.items() if state == held]
-            return [f"after {acknowledged} acknowledged batches it holds {there or 'no state that ever was'}"]
+            items = [name for name, state in expected.items() if state == held]
+            return [f"after {acknowledged} acknowledged batches it holds {items or 'no state that ever was'}"]
         return [str(finding) for finding in store.verify()]
 
 

@@ -42,17 +42,17 @@ def life_rounds(folder: str, seed: int, rounds: int, life: str = "sound") -> dic
 
         def work(say: Say, first: int = first) -> None:
             opened = LIVES[life](path)
-            for at in range(first, first + _STEPS):
-                step(at, opened, seed)
-                say(str(at))
+            for position in range(first, first + _STEPS):
+                step(position, opened, seed)
+                say(str(position))
 
         steps = int(rng.choice([2, 8, 20]) * rng.random())
         ended = Child(work).kill_after(rng.random() * pace * (1 if steps else _OPENING), lines=steps)
         if ended.code > 0:
             broken.append(f"round {turn}: {ended.said[-1]}")
             break
-        for at in range(first, first + len(ended.said)):
-            step(at, plain, seed)
+        for position in range(first, first + len(ended.said)):
+            step(position, plain, seed)
         number = first + len(ended.said)
         acknowledged += len(ended.said)
         if not path.exists():
@@ -69,9 +69,9 @@ def life_rounds(folder: str, seed: int, rounds: int, life: str = "sound") -> dic
             if held != plain.state():
                 broken.append(f"round {turn}: neither the state after step {number - 1} nor the one before")
                 break
-            broken += [f"round {turn}, step {number}: {one}" for one in again.wrong()]
-        there = b"".join(file.read_bytes() for file in Path(folder).glob("memory.db*"))
-        broken += [f"round {turn}: bytes of {text!r}" for text in sorted(plain.gone) if text.encode() in there]
+            broken += [f"round {turn}, step {number}: {item}" for item in again.wrong()]
+        present = b"".join(file.read_bytes() for file in Path(folder).glob("memory.db*"))
+        broken += [f"round {turn}: bytes of {text!r}" for text in sorted(plain.gone) if text.encode() in present]
         if broken:
             break
     return {"seed": seed, "rounds": turn + 1, "acknowledged": acknowledged, "in flight": inside, "broken": broken}

@@ -33,7 +33,7 @@ def threads(
         opened.close()
     for worker in workers:
         worker.join(250)
-    broken = [one for worker in workers for one in worker.broken]
+    broken = [item for worker in workers for item in worker.broken]
     broken += [f"thread {worker.number} does not end" for worker in workers if worker.is_alive()]
     if not close:
         broken += [] if store == "numpy" else [str(finding) for finding in opened.verify()]
@@ -42,7 +42,7 @@ def threads(
         broken.append("the store was closed after all was done: this showed nothing")
     if store != "numpy":
         with closing(STORES["sound"](_path(folder))) as again:
-            broken += [one for worker in workers for one in worker.left(again)]
+            broken += [item for worker in workers for item in worker.left(again)]
             broken += [str(finding) for finding in again.verify()]
     done = sum(worker.done for worker in workers)
     return {"seed": seed, "threads": count, "calls": done, "broken": broken[:20]}
@@ -100,7 +100,7 @@ class _Worker(threading.Thread):
     def read(self, chosen: float) -> None:
         if chosen < 0.8:
             found = self.store.get(_IDS, namespace=self.namespace)
-            self.check("get", {one.id: one.text for one in found if one}, {id: t for id, (t, _) in self.held.items()})
+            self.check("get", {hit.id: hit.text for hit in found if hit}, {id: t for id, (t, _) in self.held.items()})
         elif chosen < 0.9:
             query = np.array([self.rng.gauss(0, 1) for _ in range(4)])
             scores = {id: float(query @ v / np.linalg.norm(v)) for id, (_, v) in self.held.items()}
@@ -117,9 +117,9 @@ class _Worker(threading.Thread):
 
     def left(self, store: Any) -> list[str]:
         """What is wrong in the file; a call that was refused may have been made or not."""
-        there = {entry.id: entry.text for entry in store.scan(namespace=self.namespace)}
+        values = {entry.id: entry.text for entry in store.scan(namespace=self.namespace)}
         expected = {id: text for id, (text, _) in self.held.items()}
         for id in self.unsure:
-            there.pop(id, None)
+            values.pop(id, None)
             expected.pop(id, None)
-        return [] if there == expected else [f"thread {self.number} left {there}, not {expected}"]
+        return [] if values == expected else [f"thread {self.number} left {values}, not {expected}"]

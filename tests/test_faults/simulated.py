@@ -39,23 +39,23 @@ class SimulatedDisk:
             case ("write" | "truncate", file, *_):
                 self._pending[file].append(event)
             case ("sync", file):
-                for one in self._pending[file]:
-                    _apply(self._durable[file], one)
+                for item in self._pending[file]:
+                    _apply(self._durable[file], item)
                 self._pending[file].clear()
             case ("sync folder",):
-                for one in self._naming:
-                    _rename(self._names, one)
+                for item in self._naming:
+                    _rename(self._names, item)
                 self._naming.clear()
 
     def crashed_into(self, folder: Path, rng: random.Random, way: str) -> None:
         """Write into *folder* what is left; *way*: "dropped", "kept", "subset", "torn" or "first" of what was not."""
         names = dict(self._names)
-        for one in _chosen(self._naming, rng, way):
-            _rename(names, one)
+        for item in _chosen(self._naming, rng, way):
+            _rename(names, item)
         for name, file in names.items():
             content = bytearray(self._durable[file])
-            for one in _chosen(self._pending[file], rng, way):
-                _apply(content, one, rng if way == "torn" else None)
+            for item in _chosen(self._pending[file], rng, way):
+                _apply(content, item, rng if way == "torn" else None)
             (folder / name).write_bytes(content)
 
 
@@ -67,7 +67,7 @@ def _chosen(pending: list[tuple[Any, ...]], rng: random.Random, way: str) -> lis
     if way == "first":
         return pending[: rng.randint(0, len(pending))]
     share = rng.random()
-    return [one for one in pending if rng.random() < share]  # what is left out may come before what is kept
+    return [item for item in pending if rng.random() < share]  # what is left out may come before what is kept
 
 
 def _apply(content: bytearray, event: tuple[Any, ...], torn_by: random.Random | None = None) -> None:
@@ -79,9 +79,9 @@ def _apply(content: bytearray, event: tuple[Any, ...], torn_by: random.Random | 
     pieces = [(0, data)]
     if torn_by is not None and torn_by.random() < 0.5:
         cuts = range(0, len(data), _SECTOR)
-        pieces = [(at, data[at : at + _SECTOR]) for at in cuts if torn_by.random() < 0.5]
-    for at, piece in pieces:
-        start = offset + at
+        pieces = [(cut, data[cut : cut + _SECTOR]) for cut in cuts if torn_by.random() < 0.5]
+    for cut, piece in pieces:
+        start = offset + cut
         if len(content) < start:
             content.extend(bytes(start - len(content)))
         content[start : start + len(piece)] = piece

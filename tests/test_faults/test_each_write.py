@@ -81,7 +81,7 @@ def test_opening_beside_an_in_memory_store_remembers_history_messages_not_yet_re
     def remembered(database: SqliteDatabase) -> list[str]:
         memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
         memory.complete_now()
-        return sorted(one.text for one in run_sync(memory.list()))
+        return sorted(item.text for item in run_sync(memory.list()))
 
     with Statements() as statements, SqliteDatabase(file) as database:
         memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))

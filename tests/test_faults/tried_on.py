@@ -56,7 +56,7 @@ class Names:
 
 def facts(turn: MemoryTurn) -> list[str]:
     """What stands behind a semicolon is a fact."""
-    return [one.text.split("; ")[1] for one in turn.memories if "; " in one.text]
+    return [each.text.split("; ")[1] for each in turn.memories if "; " in each.text]
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Kept:
 
     def again(self) -> None:
         """Let the next call give the ids that the first one gave."""
-        for one in self.names:
-            one.again()
+        for name in self.names:
+            name.again()
 
 
 @contextmanager

@@ -25,9 +25,9 @@ def _some_bytes(content: bytearray, rng: random.Random) -> bytearray:
 def _in_a_head(content: bytearray, rng: random.Random) -> bytearray:
     """Where the structure of pages is: their first bytes, and those of the file."""
     pages = max(1, len(content) // _PAGE)
-    at = rng.randrange(pages) * _PAGE + rng.choice([rng.randrange(100), rng.randrange(16)])
-    if at < len(content):
-        content[at] ^= rng.randrange(1, 256)
+    position = rng.randrange(pages) * _PAGE + rng.choice([rng.randrange(100), rng.randrange(16)])
+    if position < len(content):
+        content[position] ^= rng.randrange(1, 256)
     return content
 
 
@@ -41,17 +41,17 @@ def _emptied(content: bytearray, rng: random.Random) -> bytearray:
 
 def _page(new: Callable[[bytearray, random.Random], bytes]) -> Wound:
     def wound(content: bytearray, rng: random.Random) -> bytearray:
-        at = rng.randrange(max(1, len(content) // _PAGE)) * _PAGE
-        size = len(content[at : at + _PAGE])
-        content[at : at + size] = new(content, rng)[:size]
+        position = rng.randrange(max(1, len(content) // _PAGE)) * _PAGE
+        size = len(content[position : position + _PAGE])
+        content[position : position + size] = new(content, rng)[:size]
         return content
 
     return wound
 
 
 def _another_page(content: bytearray, rng: random.Random) -> bytes:
-    at = rng.randrange(max(1, len(content) // _PAGE)) * _PAGE
-    return bytes(content[at : at + _PAGE]).ljust(_PAGE, b"\0")
+    position = rng.randrange(max(1, len(content) // _PAGE)) * _PAGE
+    return bytes(content[position : position + _PAGE]).ljust(_PAGE, b"\0")
 
 
 def _lengthened(content: bytearray, rng: random.Random) -> bytearray:

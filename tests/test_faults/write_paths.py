@@ -62,7 +62,7 @@ def earlier(*calls: Call, embedded: bool = True) -> Callable[[Path], None]:
 
 async def last(memory: LongTermMemory, kind: str) -> str:
     """The newest operation of that kind."""
-    return next(one.id for one in await memory.operations() if one.kind == kind)
+    return next(operation.id for operation in await memory.operations() if operation.kind == kind)
 
 
 async def undone(memory: LongTermMemory, kind: str) -> None:
@@ -84,7 +84,7 @@ async def removed(memory: LongTermMemory, _: Path) -> None:
 
 async def birds(memory: LongTermMemory) -> str:
     """The name of that document."""
-    (source,) = [one.source for one in await KnowledgeBase(memory).documents() if "birds" in one.source]
+    (source,) = [document.source for document in await KnowledgeBase(memory).documents() if "birds" in document.source]
     return source
 
 

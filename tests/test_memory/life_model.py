@@ -70,8 +70,8 @@ class Model:
 
     def standing(self) -> list[Deed]:
         """The operations that stand: those that were not taken back, or were done again; in their first order."""
-        toggles = [one.root.id for one in self.deeds if one.undoes is not None]
-        return [one for one in self.deeds if one.undoes is None and toggles.count(one.id) % 2 == 0]
+        toggles = [item.root.id for item in self.deeds if item.undoes is not None]
+        return [item for item in self.deeds if item.undoes is None and toggles.count(item.id) % 2 == 0]
 
     def now(self) -> dict[str, State]:
         """What there is, by id."""
@@ -125,20 +125,20 @@ class Model:
     def known(self, at: datetime, held: datetime, now: datetime) -> list[tuple[str, str]]:
         """What was known at a time to hold at another one."""
         return sorted(
-            (one.memory, one.content["text"])
-            for one in self.periods
-            if one.recorded <= at
-            and (one.retired is None or at < one.retired)
-            and valid(one.content, held)
-            and self.shown(one.memory, one.life, now)
+            (item.memory, item.content["text"])
+            for item in self.periods
+            if item.recorded <= at
+            and (item.retired is None or at < item.retired)
+            and valid(item.content, held)
+            and self.shown(item.memory, item.life, now)
         )
 
     def present(self, now: datetime) -> list[tuple[str, str]]:
         """What answers today."""
         return sorted(
-            (one, state["text"])
-            for one, state in self.now().items()
-            if valid(state, now) and self.shown(one, state["life"], now)
+            (item, state["text"])
+            for item, state in self.now().items()
+            if valid(state, now) and self.shown(item, state["life"], now)
         )
 
     def shown(self, memory: str, life: int, now: datetime) -> bool:
@@ -151,19 +151,19 @@ class Model:
         if deed.kind == "forget" or self.undone(deed):
             return True
         for memory in deed.root.effects:
-            if any(one.kind == "forget" and memory in one.effects for one in later):
+            if any(item.kind == "forget" and memory in item.effects for item in later):
                 return True
-            on = [one for one in later if memory in one.root.effects]
-            odd = {one.root.id: one for one in on if sum(other.root is one.root for other in on) % 2}
+            on = [item for item in later if memory in item.root.effects]
+            odd = {item.root.id: item for item in on if sum(other.root is item.root for other in on) % 2}
             mine = deed.touches(memory)
-            for one in odd.values():
-                if "*" in mine | one.touches(memory) or mine & one.touches(memory):
+            for item in odd.values():
+                if "*" in mine | item.touches(memory) or mine & item.touches(memory):
                     return True
         return False
 
     def undone(self, deed: Deed) -> bool:
         """Whether an operation that takes *deed* back stands."""
-        return any(one.undoes is deed and not self.undone(one) for one in self.deeds)
+        return any(item.undoes is deed and not self.undone(item) for item in self.deeds)
 
     def record(self, deed: Deed, before: dict[str, State]) -> None:
         """Put *deed* at the end, and write down what is known from now on."""
@@ -191,20 +191,20 @@ class Model:
 
     def leaning_on(self, memory: str) -> list[str]:
         """What there is that was made of a memory alone, and of that alone."""
-        return self._made_of(memory, {one: {*state["derived_from"]} for one, state in self.now().items()})
+        return self._made_of(memory, {item: {*state["derived_from"]} for item, state in self.now().items()})
 
     def derived_from(self, memory: str) -> list[str]:
         """The same with what only old versions are left of, by whatever they were ever made of."""
-        there = self.now()
-        parents = {one: {*state["derived_from"]} for one, state in there.items()}
+        moment = self.now()
+        parents = {item: {*state["derived_from"]} for item, state in moment.items()}
         for period in self.periods:
-            if period.memory not in there:
+            if period.memory not in moment:
                 parents.setdefault(period.memory, set()).update(period.content["derived_from"])
         return self._made_of(memory, parents)
 
     def _made_of(self, memory: str, parents: dict[str, set[str]]) -> list[str]:
         gone = {memory}
-        while more := {one for one, of in parents.items() if of and of <= gone} - gone:
+        while more := {item for item, of in parents.items() if of and of <= gone} - gone:
             gone |= more
         return sorted(gone - {memory})
 
@@ -213,10 +213,10 @@ class Model:
         found: list[str] = []
         left = [memory]
         while left:
-            one = left.pop()
+            item = left.pop()
             for period in self.periods:
-                if period.memory == one and period.deed.kind == "merge" and next(iter(period.deed.effects)) == one:
-                    gone = [other for other in period.deed.effects if other != one and other not in self.now()]
+                if period.memory == item and period.deed.kind == "merge" and next(iter(period.deed.effects)) == item:
+                    gone = [other for other in period.deed.effects if other != item and other not in self.now()]
                     left += [other for other in gone if other not in found]
                     found += [other for other in gone if other not in found]
         return found
@@ -224,13 +224,13 @@ class Model:
     def forget(self, deed: Deed) -> None:
         """Let what *deed* names be gone, with every word and mention of it."""
         gone = set(deed.effects)
-        self.gone |= {one.content["text"] for one in self.periods if one.memory in gone}
-        self.periods = [one for one in self.periods if one.memory not in gone]
-        self.said = {session: [one for one in said if one[0] not in gone] for session, said in self.said.items()}
-        effects = [effect for one in self.deeds for effect in one.effects.values() if effect is not None]
-        for state in (*effects, *(one.content for one in self.periods)):
+        self.gone |= {item.content["text"] for item in self.periods if item.memory in gone}
+        self.periods = [item for item in self.periods if item.memory not in gone]
+        self.said = {session: [item for item in stated if item[0] not in gone] for session, stated in self.said.items()}
+        effects = [effect for item in self.deeds for effect in item.effects.values() if effect is not None]
+        for state in (*effects, *(item.content for item in self.periods)):
             if "derived_from" in state:
-                state["derived_from"] = tuple(one for one in state["derived_from"] if one not in gone)
+                state["derived_from"] = tuple(item for item in state["derived_from"] if item not in gone)
         self.deeds.append(deed)
 
 

@@ -45,7 +45,7 @@ def two(memory: LongTermMemory, call: str) -> list[str]:
     """Return the ids of a tool's note and of what the user said, in this order; *call* changes something of both."""
     marked = {"tags": ("old",), "pinned": call == "unpin", "disabled": call == "enable", "importance": 0.2}
     note = Memory("Ana has a cat.", trust=Trust.TOOL, actor="tool", **marked)
-    return [run_sync(memory.remember(one)).id for one in (note, Memory("Ana lives in Porto.", **marked))]
+    return [run_sync(memory.remember(item)).id for item in (note, Memory("Ana lives in Porto.", **marked))]
 
 
 def everything(memory: LongTermMemory) -> list[object]:
@@ -64,26 +64,26 @@ def test_an_operation_changes_nothing_if_one_of_its_memories_is_trusted_more_tha
     assert run_sync(memory.operations()) == log
 
 
-@pytest.mark.parametrize("call", [one for one in CALLS if one != "forget everything"])
+@pytest.mark.parametrize("call", [item for item in CALLS if item != "forget everything"])
 @pytest.mark.parametrize("who", [{"actor": "system"}, {"actor": "tool", "approved_by": "user"}, {"actor": "user"}])
 def test_the_actor_of_a_change_is_recorded_in_the_operation_log_and_in_the_version(memory, call, who):
     ids = two(memory, call)
     run_sync(CALLS[call](memory, ids, who))
     done = run_sync(memory.operations(limit=1))[0]
     assert (done.kind, done.actor) == (call.split()[0], who["actor"])
-    kept = [one for one in run_sync(memory.get(ids)) if one is not None and one.operation == done.id]
-    assert [one.actor for one in kept] == ([who["actor"]] if call in ("correct", "merge", "end") else [])
+    kept = [item for item in run_sync(memory.get(ids)) if item is not None and item.operation == done.id]
+    assert [item.actor for item in kept] == ([who["actor"]] if call in ("correct", "merge", "end") else [])
 
 
 def test_the_actor_of_an_undo_or_restore_is_recorded_in_the_operation_log(memory):
-    one = run_sync(memory.remember("Ana lives in Porto.")).id
-    operation = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
+    item = run_sync(memory.remember("Ana lives in Porto.")).id
+    operation = run_sync(memory.correct(item, "Ana lives in Faro.")).operation
     for actor in ("system", "tool"):
         done = run_sync(memory.undo(operation, actor=actor, approved_by="user"))
-        (kept,) = run_sync(memory.get([one]))
+        (kept,) = run_sync(memory.get([item]))
         assert (done.actor, run_sync(memory.operations(limit=1))[0].actor, kept.actor) == (actor, actor, actor)
         operation = done.id
-    gone = run_sync(memory.forget([one], grace=timedelta(days=9))).operation
+    gone = run_sync(memory.forget([item], grace=timedelta(days=9))).operation
     assert run_sync(memory.restore_forgotten(gone, actor="tool", approved_by="user")).actor == "tool"
     assert run_sync(memory.operations(limit=1))[0].actor == "tool"
 
@@ -102,7 +102,7 @@ def test_an_import_has_at_most_the_trust_of_its_actor_and_replaces_no_more_trust
     run_sync(memory.remember_turn("s", [Message.user("Where does Ana live?")]))
     run_sync(memory.export(tmp_path / "x.jsonl"))
     run_sync(memory.import_(tmp_path / "x.jsonl", namespace="other", trust="user", actor=actor))
-    assert {one.trust for one in run_sync(memory.list(namespace="other"))} == {Trust(actor)}
+    assert {item.trust for item in run_sync(memory.list(namespace="other"))} == {Trust(actor)}
     assert run_sync(memory.conversations.sessions(namespace="other")) == []
     run_sync(memory.correct("home", "Ana lives in Faro."))
     for mode in ("merge", "upsert"):
@@ -144,9 +144,9 @@ def test_a_correction_or_merge_is_trusted_no_more_than_its_actor_or_approver(mem
     order = [*Trust]
     word = Trust.USER if actor == "system" else Trust(actor)
     for trust in Trust:
-        one = run_sync(memory.remember(Memory(f"Ana says {trust}.", trust=trust))).id
-        run_sync(memory.correct(one, f"Ana told {trust}.", actor=actor, approved_by="system"))
-        (kept,) = run_sync(memory.get([one]))
+        item = run_sync(memory.remember(Memory(f"Ana says {trust}.", trust=trust))).id
+        run_sync(memory.correct(item, f"Ana told {trust}.", actor=actor, approved_by="system"))
+        (kept,) = run_sync(memory.get([item]))
         assert kept.trust == Trust.USER  # who approved it stands for it
         other = run_sync(memory.remember(Memory(f"Ana writes {trust}.", trust=trust))).id
         if order.index(word) <= order.index(trust):

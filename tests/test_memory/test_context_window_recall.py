@@ -207,8 +207,8 @@ def test_an_image_alone_is_found_by_its_name(memory: LongTermMemory) -> None:
 
 def test_an_image_alone_without_any_words_is_found_by_its_neighbours(memory: LongTermMemory) -> None:
     tell(memory)
-    said = [Message.user("Look, the regatta in Trondheim!"), Message.user([image()])]
-    _, report = run(memory.remember_turn("t", said))
+    items = [Message.user("Look, the regatta in Trondheim!"), Message.user([image()])]
+    _, report = run(memory.remember_turn("t", items))
     assert report.outcome == "stored"
     assert report.id in [hit.memory.id for hit in run(memory.recall("the regatta in Trondheim", 5))]
 
@@ -222,29 +222,29 @@ def test_a_document_alone_is_found_by_its_name(memory: LongTermMemory) -> None:
 
 def test_a_message_of_text_and_image_is_recalled_by_the_caption(memory: LongTermMemory) -> None:
     tell(memory)
-    said = Message.user([TextBlock(text="My new friend!"), image("a ginger kitten")])
-    (report,) = run(memory.remember_turn("s", [said]))
+    user = Message.user([TextBlock(text="My new friend!"), image("a ginger kitten")])
+    (report,) = run(memory.remember_turn("s", [user]))
     (hit,) = run(memory.recall("the ginger kitten", 1))
     assert (hit.memory.id, hit.memory.text, hit.memory.caption) == (report.id, "My new friend!", "a ginger kitten")
 
 
 def test_history_returns_messages_of_images_alone_unchanged(memory: LongTermMemory) -> None:
-    said = [Message.user([image("a cat", "miso.png")]), Message.user([image()])]
-    run(memory.remember_turn("s", said))
-    assert [one.message for one in run(memory.conversations.load("s"))] == said
+    items = [Message.user([image("a cat", "miso.png")]), Message.user([image()])]
+    run(memory.remember_turn("s", items))
+    assert [item.message for item in run(memory.conversations.load("s"))] == items
 
 
 def test_forgetting_one_image_leaves_the_others(memory: LongTermMemory) -> None:
-    said = [Message.user([image(data=b"one")]), Message.user([image(data=b"two")]), Message.user("Look, an image!")]
-    first, second, third = run(memory.remember_turn("s", said))
+    items = [Message.user([image(data=b"one")]), Message.user([image(data=b"two")]), Message.user("Look, an image!")]
+    first, second, third = run(memory.remember_turn("s", items))
     run(memory.forget([first.id]))
-    assert [one is None for one in run(memory.get([first.id, second.id, third.id]))] == [True, False, False]
+    assert [item is None for item in run(memory.get([first.id, second.id, third.id]))] == [True, False, False]
     assert len(run(memory.conversations.load("s"))) == 2
 
 
 def test_forgetting_an_image_message_also_forgets_its_verbatim_copy(memory: LongTermMemory) -> None:
-    said = [Message.user([image("a cat")]), Message.user([image("a cat")])]
-    first, second = run(memory.remember_turn("s", said))
+    items = [Message.user([image("a cat")]), Message.user([image("a cat")])]
+    first, second = run(memory.remember_turn("s", items))
     receipt = run(memory.forget([first.id]))
     assert (receipt.also, receipt.messages) == ((second.id,), 2)
 
@@ -266,9 +266,9 @@ def test_write_policies_judge_the_placeholder_text_of_an_image(tmp_path: Path) -
 
 
 def test_placeholder_texts_differ_between_media() -> None:
-    one, other = (media_text(Message.user([image(data=data)])) for data in (b"one", b"two"))
-    assert one != other
-    assert one.startswith("(image: ")
+    item, other = (media_text(Message.user([image(data=data)])) for data in (b"one", b"two"))
+    assert item != other
+    assert item.startswith("(image: ")
     both = Message.user([image("a cat", "miso.png"), image("", "dog.png"), image()])
     assert image_captions(both) == "a cat (miso.png); dog.png"
     assert media_text(both).count("(image: ") == 3

@@ -50,90 +50,90 @@ def found(memory: LongTermMemory, question: str, **options: Any) -> list[str]:
 
 
 def test_pinning_a_memory_changes_neither_its_text_nor_its_vector_nor_its_version(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    (before,) = memory.store.get([one], namespace=LANE)
-    done = run_sync(memory.pin(one, actor="assistant", approved_by="user"))
-    (after,) = memory.store.get([one], namespace=LANE)
+    each = run_sync(memory.remember("I live in Lisbon.")).id
+    (before,) = memory.store.get([each], namespace=LANE)
+    done = run_sync(memory.pin(each, actor="assistant", approved_by="user"))
+    (after,) = memory.store.get([each], namespace=LANE)
     assert (after.text, after.context, after.vector.tolist()) == (before.text, before.context, before.vector.tolist())
     assert after.revision > before.revision
     assert {**after.metadata, "pinned": None} == {**before.metadata, "pinned": None}
-    assert len(run_sync(memory.history(one))) == 1
+    assert len(run_sync(memory.history(each))) == 1
     (change,) = done.changes
     assert (done.kind, done.actor, change.before) == ("pin", "assistant", before.revision)
     assert (dict(change.old), dict(change.new)) == ({"pinned": None}, {"pinned": True})
-    assert run_sync(memory.history(one)).operations[0] == done
+    assert run_sync(memory.history(each)).operations[0] == done
 
 
 def test_a_mark_without_effect_adds_no_operation(memory):
-    one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("home",)))).id
-    revision = get(memory, one).revision
+    each = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("home",)))).id
+    revision = get(memory, each).revision
     for call in (
-        memory.unpin(one),
-        memory.enable(one),
-        memory.tag(one, ["home"]),
-        memory.untag(one, ["away"]),
-        memory.set_importance(one, None),
-        memory.expire(one, None),
+        memory.unpin(each),
+        memory.enable(each),
+        memory.tag(each, ["home"]),
+        memory.untag(each, ["away"]),
+        memory.set_importance(each, None),
+        memory.expire(each, None),
     ):
         assert run_sync(call) is None
     assert len(run_sync(memory.operations())) == 1
-    assert get(memory, one).revision == revision
+    assert get(memory, each).revision == revision
 
 
 def test_an_operation_lists_only_the_changed_memories(memory):
-    one = run_sync(memory.remember(Memory("one", pinned=True))).id
+    each = run_sync(memory.remember(Memory("one", pinned=True))).id
     other = run_sync(memory.remember("other")).id
-    assert [change.id for change in run_sync(memory.pin([one, other, one])).changes] == [other]
+    assert [change.id for change in run_sync(memory.pin([each, other, each])).changes] == [other]
 
 
 def test_tags_are_added_and_taken_off_in_order(memory):
-    one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("a", "b")))).id
-    run_sync(memory.tag(one, ["c", "a"]))
-    assert get(memory, one).tags == ("a", "b", "c")
-    run_sync(memory.untag(one, ["b", "x"]))
-    assert get(memory, one).tags == ("a", "c")
-    run_sync(memory.untag(one, ["a", "c"]))
-    assert get(memory, one).tags == ()
+    each = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("a", "b")))).id
+    run_sync(memory.tag(each, ["c", "a"]))
+    assert get(memory, each).tags == ("a", "b", "c")
+    run_sync(memory.untag(each, ["b", "x"]))
+    assert get(memory, each).tags == ("a", "c")
+    run_sync(memory.untag(each, ["a", "c"]))
+    assert get(memory, each).tags == ()
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, "much", True, float("nan")])
 def test_importance_is_a_number_from_nought_to_one(memory, bad):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
+    each = run_sync(memory.remember("I live in Lisbon.")).id
     with pytest.raises(ArgumentError, match="importance"):
-        run_sync(memory.set_importance(one, bad))
-    run_sync(memory.set_importance(one, 0))
-    assert get(memory, one).importance == 0.0
+        run_sync(memory.set_importance(each, bad))
+    run_sync(memory.set_importance(each, 0))
+    assert get(memory, each).importance == 0.0
 
 
 def test_a_disabled_memory_is_recalled_in_none_of_its_versions(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
+    each = run_sync(memory.remember("I live in Lisbon.")).id
     memory.clock.now += timedelta(days=2)
-    run_sync(memory.correct(one, "I live in Porto."))
+    run_sync(memory.correct(each, "I live in Porto."))
     then = NOW + timedelta(days=1)
     assert found(memory, "Where do I live?", as_of=then) == ["I live in Lisbon."]
-    run_sync(memory.disable(one))
+    run_sync(memory.disable(each))
     assert found(memory, "Where do I live?") == []
     assert found(memory, "Where do I live?", as_of=then) == found(memory, "Where do I live?", known_at=then) == []
-    assert [version.text for version in run_sync(memory.history(one))] == ["I live in Porto.", "I live in Lisbon."]
-    run_sync(memory.enable(one))
+    assert [version.text for version in run_sync(memory.history(each))] == ["I live in Porto.", "I live in Lisbon."]
+    run_sync(memory.enable(each))
     assert found(memory, "Where do I live?") == ["I live in Porto."]
     assert found(memory, "Where do I live?", known_at=then) == ["I live in Lisbon."]
 
 
 def test_an_expired_memory_is_recalled_in_none_of_its_versions_from_its_expiry_on(memory):
-    one = run_sync(memory.remember("The guest code is 4711.")).id
+    each = run_sync(memory.remember("The guest code is 4711.")).id
     memory.clock.now += timedelta(hours=1)
-    run_sync(memory.correct(one, "The guest code is 4712."))
-    run_sync(memory.expire(one, datetime.fromisoformat("2026-07-01T12:00:05")))  # as read in Lisbon, an hour ahead
+    run_sync(memory.correct(each, "The guest code is 4712."))
+    run_sync(memory.expire(each, datetime.fromisoformat("2026-07-01T12:00:05")))  # as read in Lisbon, an hour ahead
     end = datetime(2026, 7, 1, 11, 0, 5, tzinfo=UTC)
-    assert get(memory, one).expires_at == end
-    assert get(memory, one).expires_at.utcoffset() == timedelta(hours=1)
+    assert get(memory, each).expires_at == end
+    assert get(memory, each).expires_at.utcoffset() == timedelta(hours=1)
     memory.clock.now = end - timedelta(microseconds=1)
     assert found(memory, "guest code") == ["The guest code is 4712."]
     assert found(memory, "guest code", known_at=NOW) == ["The guest code is 4711."]
     memory.clock.now = end
     assert found(memory, "guest code") == found(memory, "guest code", known_at=NOW) == []
-    run_sync(memory.expire(one, None))
+    run_sync(memory.expire(each, None))
     assert found(memory, "guest code") == ["The guest code is 4712."]
 
 
@@ -145,20 +145,20 @@ def test_expired_memories_take_no_place_among_the_first_k_hits(memory):
 
 
 def test_arguments_of_marks_are_checked_before_any_memory_is_changed(memory):
-    one = run_sync(memory.remember("one")).id
+    each = run_sync(memory.remember("one")).id
     memory.store.upsert([Entry("chunk", text="passage")], namespace=store_namespace("", DOCUMENTS, "x"))
     calls = [
-        (memory.pin([one, "chunk"]), "passage of a document"),
-        (memory.pin([one, 5]), "ids"),
-        (memory.pin(one, actor="nobody"), "actor"),
-        (memory.tag(one, []), "tags"),
-        (memory.tag(one, "home"), "tags"),
-        (memory.expire(one, "tomorrow"), "at"),
+        (memory.pin([each, "chunk"]), "passage of a document"),
+        (memory.pin([each, 5]), "ids"),
+        (memory.pin(each, actor="nobody"), "actor"),
+        (memory.tag(each, []), "tags"),
+        (memory.tag(each, "home"), "tags"),
+        (memory.expire(each, "tomorrow"), "at"),
     ]
     for call, named in calls:
         with pytest.raises(ArgumentError, match=named):
             run_sync(call)
-    assert get(memory, one).pinned is False
+    assert get(memory, each).pinned is False
     assert len(run_sync(memory.operations())) == 1
 
 
@@ -166,51 +166,51 @@ def test_arguments_of_marks_are_checked_before_any_memory_is_changed(memory):
 
 
 def test_an_ended_memory_is_recalled_as_of_earlier_times_and_keeps_its_vector(memory):
-    one = run_sync(memory.remember("I work at the harbour.")).id
-    (before,) = memory.store.get([one], namespace=LANE)
+    each = run_sync(memory.remember("I work at the harbour.")).id
+    (before,) = memory.store.get([each], namespace=LANE)
     memory.clock.now += timedelta(days=10)
-    report = run_sync(memory.end(one, NOW + timedelta(days=5)))
-    assert (report.outcome, report.id) == (Outcome.STORED, one)
-    (after,) = memory.store.get([one], namespace=LANE)
+    report = run_sync(memory.end(each, NOW + timedelta(days=5)))
+    assert (report.outcome, report.id) == (Outcome.STORED, each)
+    (after,) = memory.store.get([each], namespace=LANE)
     assert after.vector.tolist() == before.vector.tolist()
     assert found(memory, "Where do I work?") == []
     for days, held in ((-100, True), (4, True), (5, False), (9, False)):
         hits = run_sync(memory.recall("Where do I work?", as_of=NOW + timedelta(days=days)))
-        assert [hit.memory.id for hit in hits] == [one] * held
-    run_sync(memory.end(one, None))
+        assert [hit.memory.id for hit in hits] == [each] * held
+    run_sync(memory.end(each, None))
     assert found(memory, "Where do I work?") == ["I work at the harbour."]
-    assert [version.valid_to is None for version in run_sync(memory.history(one))] == [True, False, True]
+    assert [version.valid_to is None for version in run_sync(memory.history(each))] == [True, False, True]
 
 
 def test_a_version_names_the_version_that_it_supersedes(memory):
-    one = run_sync(memory.remember("I work at the harbour.")).id
+    each = run_sync(memory.remember("I work at the harbour.")).id
     other = run_sync(memory.remember("I mend boats.")).id
     changes = [
-        lambda: memory.end(one, NOW),
-        lambda: memory.correct(one, "I work at the market."),
-        lambda: memory.merge([one, other], "I work at the market and mend boats."),
+        lambda: memory.end(each, NOW),
+        lambda: memory.correct(each, "I work at the market."),
+        lambda: memory.merge([each, other], "I work at the market and mend boats."),
     ]
     for change in changes:
-        (before,) = run_sync(memory.get([one]))
+        (before,) = run_sync(memory.get([each]))
         run_sync(change())
-        (after,) = run_sync(memory.get([one]))
-        assert after.supersedes == f"{one}@{before.revision}"
+        (after,) = run_sync(memory.get([each]))
+        assert after.supersedes == f"{each}@{before.revision}"
         assert run_sync(memory.get([after.supersedes]))[0].text == before.text
 
 
 def test_ending_a_memory_again_at_the_same_time_adds_no_version(memory):
-    one = run_sync(memory.remember(Memory("I work at the harbour.", valid_from=NOW, valid_to=NOW))).id
-    assert run_sync(memory.end(one, NOW)).outcome is Outcome.DUPLICATE
+    each = run_sync(memory.remember(Memory("I work at the harbour.", valid_from=NOW, valid_to=NOW))).id
+    assert run_sync(memory.end(each, NOW)).outcome is Outcome.DUPLICATE
     with pytest.raises(ArgumentError, match=r"ended.valid_to"):
-        run_sync(memory.end(one, NOW - timedelta(days=1)))
-    assert len(run_sync(memory.history(one))) == 1
+        run_sync(memory.end(each, NOW - timedelta(days=1)))
+    assert len(run_sync(memory.history(each))) == 1
 
 
 def test_a_correction_with_valid_from_ends_the_old_version_at_that_time(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
+    each = run_sync(memory.remember("I live in Lisbon.")).id
     memory.clock.now += timedelta(days=10)
     moved = NOW + timedelta(days=3)
-    run_sync(memory.correct(one, "I live in Porto.", valid_from=moved))
+    run_sync(memory.correct(each, "I live in Porto.", valid_from=moved))
     question = "Where do I live?"
     assert found(memory, question, as_of=moved - timedelta(seconds=1)) == ["I live in Lisbon."]
     assert found(memory, question, as_of=moved) == ["I live in Porto."]
@@ -218,40 +218,40 @@ def test_a_correction_with_valid_from_ends_the_old_version_at_that_time(memory):
 
 
 def test_a_correction_of_a_memory_with_valid_from_is_valid_from_the_same_time(memory):
-    one = run_sync(memory.remember(Memory("I live in Lisbon.", valid_from=NOW))).id
+    each = run_sync(memory.remember(Memory("I live in Lisbon.", valid_from=NOW))).id
     memory.clock.now += timedelta(days=10)
-    run_sync(memory.correct(one, "I live in Porto."))
+    run_sync(memory.correct(each, "I live in Porto."))
     assert found(memory, "Where do I live?", as_of=NOW + timedelta(days=5)) == ["I live in Porto."]
 
 
 @pytest.mark.parametrize("how", ["correct", "merge"])
 def test_the_replacement_of_an_ended_memory_is_valid_from_its_recorded_time(memory, how):
     """The ended version holds from always, as the first one did; what replaces it says something else."""
-    one = run_sync(memory.remember("I live in Lisbon.")).id
+    each = run_sync(memory.remember("I live in Lisbon.")).id
     other = run_sync(memory.remember("I am at home.")).id
-    run_sync(memory.end(one, NOW + timedelta(days=50)))
+    run_sync(memory.end(each, NOW + timedelta(days=50)))
     memory.clock.now += timedelta(days=10)
     if how == "correct":
-        run_sync(memory.correct(one, "I live in Porto."))
+        run_sync(memory.correct(each, "I live in Porto."))
     else:
-        run_sync(memory.merge([one, other], "I live in Porto."))
+        run_sync(memory.merge([each, other], "I live in Porto."))
     for day, home in ((-900, "Lisbon"), (5, "Lisbon"), (10, "Porto")):
-        there = found(memory, "Where do I live?", as_of=NOW + timedelta(days=day))
-        assert [text for text in there if "live" in text] == [f"I live in {home}."]
+        present = found(memory, "Where do I live?", as_of=NOW + timedelta(days=day))
+        assert [text for text in present if "live" in text] == [f"I live in {home}."]
 
 
 # --- merging
 
 
 def test_a_merge_keeps_one_memory_and_archives_the_others(memory):
-    one = run_sync(memory.remember("Ana likes tea.")).id
+    each = run_sync(memory.remember("Ana likes tea.")).id
     two = run_sync(memory.remember("Ana likes green tea.")).id
     three = run_sync(memory.remember("Ana drinks tea at four.")).id
     memory.clock.now += timedelta(days=1)
-    report = run_sync(memory.merge([two, one, three], "Ana likes green tea at four.", actor="system"))
+    report = run_sync(memory.merge([two, each, three], "Ana likes green tea at four.", actor="system"))
     assert report.id == two
     merged = get(memory, two)
-    assert merged.derived_from == (merged.supersedes, one, three)
+    assert merged.derived_from == (merged.supersedes, each, three)
     assert (merged.actor, merged.operation) == ("system", report.operation)
     assert found(memory, "What does Ana like?") == ["Ana likes green tea at four."]
     assert found(memory, "What does Ana like?", as_of=NOW) == [
@@ -259,13 +259,13 @@ def test_a_merge_keeps_one_memory_and_archives_the_others(memory):
         "Ana likes green tea.",
         "Ana likes tea.",
     ]
-    assert run_sync(memory.get([one, three])) == [None, None]
-    assert [version.text for version in run_sync(memory.history(one))] == ["Ana likes tea."]
+    assert run_sync(memory.get([each, three])) == [None, None]
+    assert [version.text for version in run_sync(memory.history(each))] == ["Ana likes tea."]
     assert [operation.kind for operation in run_sync(memory.history(three)).operations] == ["merge", "remember"]
 
 
 def test_a_merged_memory_has_the_most_cautious_marks_and_the_lowest_trust_of_its_sources(memory):
-    one = Memory("a", speaker="Ana", session="s", sequence=1, source=Source(session="s", sequence=1), tags=("x", "y"))
+    each = Memory("a", speaker="Ana", session="s", sequence=1, source=Source(session="s", sequence=1), tags=("x", "y"))
     other = Memory(
         "b",
         speaker="Ben",
@@ -279,7 +279,7 @@ def test_a_merged_memory_has_the_most_cautious_marks_and_the_lowest_trust_of_its
         valid_from=NOW,
         valid_to=NOW + timedelta(days=5),
     )
-    ids = [run_sync(memory.remember(given)).id for given in (one, other)]
+    ids = [run_sync(memory.remember(given)).id for given in (each, other)]
     run_sync(memory.merge(ids, "a and b"))
     merged = get(memory, ids[0])
     assert (merged.speaker, merged.source, merged.sequence) == ("Ana", Source(session="s", sequence=1), 1)
@@ -314,12 +314,12 @@ def test_a_merged_memory_has_the_earliest_expiry_and_the_whole_validity_of_its_s
 
 
 def test_the_history_of_a_memory_lists_every_one_of_many_operations(memory):
-    one = run_sync(memory.remember("Ana likes tea.")).id
+    each = run_sync(memory.remember("Ana likes tea.")).id
     for number in range(130):
-        run_sync(memory.tag(one, [f"tag {number}"]))
-    history = run_sync(memory.history(one))
+        run_sync(memory.tag(each, [f"tag {number}"]))
+    history = run_sync(memory.history(each))
     assert (len(history.operations), len(history.versions)) == (131, 1)
-    assert [one.changes[0].new["tags"][-1] for one in history.operations[:2]] == ["tag 129", "tag 128"]
+    assert [each.changes[0].new["tags"][-1] for each in history.operations[:2]] == ["tag 129", "tag 128"]
 
 
 def test_a_mark_does_not_overwrite_a_concurrent_write(memory):
@@ -339,18 +339,18 @@ def test_a_mark_does_not_overwrite_a_concurrent_write(memory):
             self.store.patch({id: {**fields, "meta.theirs": 1}}, namespace=options["namespace"])
             return self.store.patch(metadata, **options)
 
-    one = run_sync(memory.remember("Ana likes tea.")).id
+    each = run_sync(memory.remember("Ana likes tea.")).id
     racing = LongTermMemory(Racing(memory.store), clock=memory.clock)
     with pytest.raises(RevisionConflict):
-        run_sync(racing.tag(one, ["mine"]))
-    assert get(memory, one).metadata == {"theirs": 1}
+        run_sync(racing.tag(each, ["mine"]))
+    assert get(memory, each).metadata == {"theirs": 1}
 
 
 def test_an_earlier_expiry_by_a_merge_applies_to_earlier_versions_until_the_merge_is_undone(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
+    each = run_sync(memory.remember("I live in Lisbon.")).id
     other = run_sync(memory.remember(Memory("I live by the sea.", expires_at=NOW + timedelta(days=9)))).id
     memory.clock.now += timedelta(days=1)
-    operation = run_sync(memory.merge([one, other], "I live in Lisbon by the sea.")).operation
+    operation = run_sync(memory.merge([each, other], "I live in Lisbon by the sea.")).operation
     assert sorted(found(memory, "Where do I live?", known_at=NOW)) == ["I live by the sea.", "I live in Lisbon."]
     memory.clock.now += timedelta(days=8)
     assert found(memory, "Where do I live?", known_at=NOW) == []
@@ -379,10 +379,10 @@ def test_a_correction_during_a_merge_is_archived_and_restored_by_undoing_the_mer
 
     judging = LongTermMemory(memory.store, policies=[Judge(meanwhile)], clock=memory.clock)
     operation = run_sync(judging.merge(ids, "I live in Lisbon by the river.")).operation
-    texts = [one.text for one in run_sync(memory.history(ids[1]))]
+    texts = [each.text for each in run_sync(memory.history(ids[1]))]
     assert texts == ["I live by the river.", "I live by the sea."]
     run_sync(judging.undo(operation))
-    assert [one.text for one in run_sync(memory.get(ids))] == ["I live in Lisbon.", "I live by the river."]
+    assert [each.text for each in run_sync(memory.get(ids))] == ["I live in Lisbon.", "I live by the river."]
 
 
 def test_ending_a_memory_reads_and_writes_within_one_transaction(tmp_path):
@@ -398,23 +398,23 @@ def test_ending_a_memory_reads_and_writes_within_one_transaction(tmp_path):
             return NOW
 
         memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=clock)
-        one = run_sync(memory.remember("Ana likes tea.")).id
+        each = run_sync(memory.remember("Ana likes tea.")).id
         looked.clear()
-        run_sync(memory.end(one, NOW))
+        run_sync(memory.end(each, NOW))
         run_sync(memory.close())
     assert set(looked) == {"busy"}
 
 
 def test_a_refused_merge_changes_nothing(memory):
-    one = run_sync(memory.remember("Ana likes tea.")).id
+    each = run_sync(memory.remember("Ana likes tea.")).id
     hidden = run_sync(memory.remember(Memory("Ana likes gin.", disabled=True))).id
     bens = run_sync(memory.remember(Memory("Ben likes gin.", scopes={"user": "ben"}))).id
-    for ids, why in (([one], "two or more"), ([one, one], "two or more"), ([one, hidden], "disabled")):
+    for ids, why in (([each], "two or more"), ([each, each], "two or more"), ([each, hidden], "disabled")):
         with pytest.raises(ArgumentError, match=why):
             run_sync(memory.merge(ids, "both"))
     with pytest.raises(ArgumentError, match="scopes"):
-        run_sync(memory.merge([bens, one], "both"))
+        run_sync(memory.merge([bens, each], "both"))
     strict = LongTermMemory(memory.store, policies=[MinimumLength(9)])
     with pytest.raises(RejectedText):
-        run_sync(strict.merge([one, run_sync(memory.remember("x")).id], "short"))
+        run_sync(strict.merge([each, run_sync(memory.remember("x")).id], "short"))
     assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0

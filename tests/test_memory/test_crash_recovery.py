@@ -56,8 +56,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         return made[-1]
 
     yield memory
-    for one in made:
-        run_sync(one.close())
+    for item in made:
+        run_sync(item.close())
 
 
 def lost(memory: LongTermMemory, *said: str, session: str = "s") -> None:
@@ -67,21 +67,21 @@ def lost(memory: LongTermMemory, *said: str, session: str = "s") -> None:
 
 
 def by_text(memory: LongTermMemory) -> dict[str, Memory]:
-    return {one.text: one for one in run_sync(memory.list())}
+    return {item.text: item for item in run_sync(memory.list())}
 
 
 def test_crash_recovery_extracts_facts_with_their_sources(make: Make) -> None:
     memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,)), "They met."]))
     lost(memory, "My dog is Rex.", "A fine name.")
     assert run_sync(memory.complete()) == 2
-    there = by_text(memory)
-    question, answer = there["My dog is Rex."], there["A fine name."]
-    own, both = there["Rex is a dog."], there["They met."]
+    present = by_text(memory)
+    question, answer = present["My dog is Rex."], present["A fine name."]
+    own, both = present["Rex is a dog."], present["They met."]
     assert (own.derived_from, own.trust, own.actor) == ((question.id,), Trust.USER, "user")
     assert (both.derived_from, both.trust) == ((question.id, answer.id), Trust.ASSISTANT)
     assert (own.session, own.source.session, own.source.sequence) == ("s", "s", 1)
     (operation,) = run_sync(memory.operations())
-    assert {change.id for change in operation.changes} == {one.id for one in there.values()}
+    assert {change.id for change in operation.changes} == {item.id for item in present.values()}
     assert (operation.kind, operation.actor, operation.id) == ("remember", "assistant", own.operation)
     run_sync(memory.undo(operation.id))
     assert by_text(memory) == {}
@@ -103,16 +103,16 @@ def test_crash_recovery_links_near_duplicates_without_calling_the_embedder(make:
     lost(memory, "the plumber comes on Friday", "Good.", "My dog is called Rex.", "So I hear.", "My dog is called rex!")
     assert run_sync(memory.complete()) == 5
     assert embedder.texts == []
-    there = by_text(memory)
-    assert there["the plumber comes on Friday"].metadata == {"near": first.id}
-    assert there["My dog is called rex!"].metadata == {"near": there["My dog is called Rex."].id}
-    assert there["Good."].metadata == {}
+    present = by_text(memory)
+    assert present["the plumber comes on Friday"].metadata == {"near": first.id}
+    assert present["My dog is called rex!"].metadata == {"near": present["My dog is called Rex."].id}
+    assert present["Good."].metadata == {}
     assert run_sync(memory.pending()) == 5
 
 
 def test_crash_recovery_judges_turns_whole_despite_interleaved_sessions(make: Make) -> None:
     turns = []
-    memory = make(Judge(lambda whole: turns.append([one.text for one in whole.memories]) or True, of="turn"))
+    memory = make(Judge(lambda whole: turns.append([item.text for item in whole.memories]) or True, of="turn"))
     for text, session in (("q1", "a"), ("p1", "b")):
         lost(memory, text, session=session)
     run_sync(memory.conversations.append("a", [Message.assistant("a1"), Message.user("q2")]))
@@ -135,8 +135,8 @@ def test_crash_recovery_splits_no_turn_between_batches(make: Make) -> None:
 
 def test_crash_recovery_remembers_a_turn_longer_than_a_batch(make: Make) -> None:
     memory = make()
-    said = [Message.user("Tell me all."), *(Message.assistant(f"part {i}") for i in range(299))]
-    run_sync(memory.conversations.append("s", said))
+    items = [Message.user("Tell me all."), *(Message.assistant(f"part {i}") for i in range(299))]
+    run_sync(memory.conversations.append("s", items))
     assert (run_sync(memory.complete()), run_sync(memory.count())) == (300, 300)
 
 
@@ -144,8 +144,8 @@ def test_crash_recovery_uses_the_id_reserved_for_a_message(make: Make) -> None:
     memory = make(Extractor(lambda whole: ["a fact"]))
     memory.conversations.rows.append("s", [Message.user("said once")], memories=["reserved"])
     assert run_sync(memory.complete()) == 1
-    there = by_text(memory)
-    assert (there["said once"].id, there["a fact"].derived_from) == ("reserved", ("reserved",))
+    present = by_text(memory)
+    assert (present["said once"].id, present["a fact"].derived_from) == ("reserved", ("reserved",))
 
 
 def test_crash_recovery_settles_a_message_with_a_stored_memory_without_judging_it_again(make: Make) -> None:
@@ -177,10 +177,10 @@ def test_crash_recovery_stores_no_placeholder_text_of_an_image_forgotten_during_
     picture = Message(role="user", blocks=[ImageBlock(media_type="image/png", data=b"x", name="harbour.png")])
     words = memory_from_message(picture, "s", NOW).text
     memory = make(clock=lambda: NOW)
-    said = run_sync(memory.remember(words)).id
+    stated = run_sync(memory.remember(words)).id
 
     def facts(whole):
-        run_sync(judging.forget([said]))
+        run_sync(judging.forget([stated]))
         return ["a fact"]
 
     judging = LongTermMemory(memory.store, history=memory.conversations, policies=[Extractor(facts)], clock=lambda: NOW)

@@ -67,8 +67,8 @@ async def test_neighbours_are_the_chunks_beside_a_passage(memory, lighthouse):
         whole = passage.before + passage.text + passage.after
         assert whole in text
         place = PARAGRAPHS.index(passage.text)
-        assert passage.before == "".join(f"{one}\n\n" for one in PARAGRAPHS[max(0, place - 1) : place])
-        assert passage.after == "".join(f"\n\n{one}" for one in PARAGRAPHS[place + 1 : place + 2])
+        assert passage.before == "".join(f"{item}\n\n" for item in PARAGRAPHS[max(0, place - 1) : place])
+        assert passage.after == "".join(f"\n\n{item}" for item in PARAGRAPHS[place + 1 : place + 2])
 
 
 async def test_all_neighbours_reassemble_the_document_from_overlapping_chunks(memory, tmp_path):
@@ -76,7 +76,7 @@ async def test_all_neighbours_reassemble_the_document_from_overlapping_chunks(me
     path.write_text(" ".join(f"Word{number} goes here and there." for number in range(40)))
     knowledge = KnowledgeBase(memory, chunker=TextChunker(120, overlap=40))
     await knowledge.ingest(path)
-    assert len({one.id for one in await knowledge.retrieve("Word7 goes", 20)}) > 3
+    assert len({item.id for item in await knowledge.retrieve("Word7 goes", 20)}) > 3
     (passage,) = await knowledge.retrieve("Word7 goes", 1, neighbours=100)
     assert passage.before + passage.text + passage.after == path.read_text()
 
@@ -107,8 +107,8 @@ async def test_a_filter_and_tags_narrow_the_retrieval(memory, tmp_path):
     for name, tag in (("a", "old"), ("b", "new")):
         (tmp_path / f"{name}.md").write_text(f"---\ntags: [{tag}]\n---\nThe keeper {name} is here.")
     knowledge = await knowledge_of(memory, tmp_path / "a.md", tmp_path / "b.md")
-    assert [one.document for one in await knowledge.retrieve("keeper", tags=["new"])] == ["b.md"]
-    assert [one.document for one in await knowledge.retrieve("keeper", where={"document": "a.md"})] == ["a.md"]
+    assert [item.document for item in await knowledge.retrieve("keeper", tags=["new"])] == ["b.md"]
+    assert [item.document for item in await knowledge.retrieve("keeper", where={"document": "a.md"})] == ["a.md"]
 
 
 @pytest.mark.parametrize(

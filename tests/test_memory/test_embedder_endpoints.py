@@ -50,8 +50,8 @@ class Server:
     def answer(self, path: str, payload: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         given = payload["input"]
         texts = [given] if isinstance(given, str) else given
-        if (said := self.status(len(self.requests))) is not None:
-            return said[0], {"error": {"message": f"no, and your key {KEY} is known"}}, said[1]
+        if (stated := self.status(len(self.requests))) is not None:
+            return stated[0], {"error": {"message": f"no, and your key {KEY} is known"}}, stated[1]
         if payload["model"] == "absent":
             return 400, {"error": {"message": "model 'absent' is not served"}}, {}
         if self.poison is not None and any(self.poison in text for text in texts):
@@ -64,7 +64,7 @@ class Server:
         vectors = [vector_of(text) for text in read]
         tokens = sum(min(count, self.limit) for count in counts)
         if path.startswith("/v1"):
-            data = [{"object": "embedding", "index": n, "embedding": one} for n, one in enumerate(vectors)]
+            data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(vectors)]
             usage = {"prompt_tokens": tokens, "total_tokens": tokens}
             return 200, {"object": "list", "data": data, "model": payload["model"], "usage": usage}, {}
         return 200, {"model": payload["model"], "embeddings": vectors, "prompt_eval_count": tokens}, {}
@@ -250,9 +250,9 @@ def test_a_too_long_text_is_truncated_and_reported_with_kept_and_total_tokens(se
     long = " ".join(f"word{n}" for n in range(90))
     answer = run_sync(make(server).embed_detailed(["short one", long]))
     assert list(answer.truncated) == [1]
-    told = answer.truncated[1]
-    assert 5 <= told.kept <= 20 < told.of
-    assert str(told) == f"truncated (kept {told.kept} of {told.of} tokens)"
+    reported = answer.truncated[1]
+    assert 5 <= reported.kept <= 20 < reported.of
+    assert str(reported) == f"truncated (kept {reported.kept} of {reported.of} tokens)"
     assert answer.refused == {}
     assert answer.vectors[1].any()
     assert np.allclose(run_sync(make(server).embed([long]))[0], answer.vectors[1], atol=1e-6)
@@ -300,7 +300,7 @@ def test_a_too_long_text_is_truncated_by_ollama_at_its_exact_limit(server: Serve
 def test_max_tokens_truncates_texts_before_the_first_request(server: Server, make: Any) -> None:
     answer = run_sync(make(server, max_tokens=10).embed_detailed(["x" * 30, "y" * 31, "ü" * 100]))
     assert server.requests[0]["input"] == ["x" * 30, "y" * 30, "ü" * 5]  # a letter with a mark takes two at most
-    assert {place: (one.kept, one.of) for place, one in answer.truncated.items()} == {1: (10, 11), 2: (10, 200)}
+    assert {place: (item.kept, item.of) for place, item in answer.truncated.items()} == {1: (10, 11), 2: (10, 200)}
 
 
 @pytest.mark.parametrize(
@@ -331,11 +331,11 @@ def test_an_api_key_is_in_no_repr_no_error_and_no_log(
     embedder = make(server, api_key=KEY)
     with pytest.raises(EmbedderError) as caught:
         run_sync(embedder.embed(["one"]))
-    said = (
+    stated = (
         f"{caught.value!r} {caught.value} {caught.value.__cause__!r} {embedder!r} {embedder.fingerprint} {caplog.text}"
     )
-    assert "401" in said
-    assert KEY not in said
+    assert "401" in stated
+    assert KEY not in stated
 
 
 @BOTH
@@ -406,7 +406,7 @@ def test_the_official_openai_client_gets_the_same_vectors(server: Server) -> Non
     asked, own = server.requests
     assert {**own, "encoding_format": "float"} == asked
     assert server.headers[0]["authorization"] == server.headers[1]["authorization"]
-    assert np.allclose(mine, unit([one.embedding for one in theirs.data]), atol=1e-6)
+    assert np.allclose(mine, unit([item.embedding for item in theirs.data]), atol=1e-6)
 
 
 def test_the_official_ollama_client_gets_the_same_vectors(server: Server) -> None:

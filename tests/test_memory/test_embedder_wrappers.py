@@ -124,8 +124,8 @@ def test_a_function_embedder_gets_equal_texts_once_and_no_blank_texts(takes: Any
 
 def test_a_function_embedder_can_have_a_function_for_queries() -> None:
     embedder = FunctionEmbedder(many, queries=lambda texts: many([f"query: {text}" for text in texts]), fingerprint="f")
-    asked, said = run_sync(embedder.embed(["cat"], "query")), run_sync(embedder.embed(["query: cat"]))
-    assert np.allclose(asked, said)
+    asked, stated = run_sync(embedder.embed(["cat"], "query")), run_sync(embedder.embed(["query: cat"]))
+    assert np.allclose(asked, stated)
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,8 @@ def test_query_and_document_vectors_of_one_text_are_cached_apart(cache: SqliteEm
 
 
 def test_embedders_of_different_fingerprints_share_no_cached_vectors(cache: SqliteEmbeddingCache) -> None:
-    one, other = Model("a/1"), Model("b/1", turn=1)
-    first, second = (run_sync(CachedEmbedder(model, cache).embed(["text"])) for model in (one, other))
+    item, other = Model("a/1"), Model("b/1", turn=1)
+    first, second = (run_sync(CachedEmbedder(model, cache).embed(["text"])) for model in (item, other))
     assert not np.allclose(first, second)
     assert np.array_equal(run_sync(CachedEmbedder(other, cache).embed(["text"])), second)
 
@@ -162,8 +162,8 @@ def test_the_embedding_cache_evicts_the_least_recently_used_vectors_at_max_bytes
     run_sync(embedder.embed([f"more {number}" for number in range(5)]))
     assert cache.size() == limit
     kept = cache.get("model/1", "document", [f"text {number}" for number in range(10)])
-    assert [one is not None for one in kept] == [True, *[False] * 5, *[True] * 4]
-    assert all(one is not None for one in cache.get("model/1", "probe", PROBES))
+    assert [item is not None for item in kept] == [True, *[False] * 5, *[True] * 4]
+    assert all(item is not None for item in cache.get("model/1", "probe", PROBES))
     cache.close()
 
 
@@ -183,7 +183,7 @@ def test_a_text_erased_from_the_embedding_cache_leaves_no_hash_and_no_bytes(
     salt = cache._salt
     assert cache.erase(["secret", "never there"]) == 2
     assert cache.erase(["secret"]) == 0
-    data = b"".join(one.read_bytes() for one in path.parent.iterdir())
+    data = b"".join(item.read_bytes() for item in path.parent.iterdir())
     assert vectors[0].tobytes() not in data
     assert keyed_text_hash(salt, "secret") not in data
     assert vectors[1].tobytes() in data
@@ -278,7 +278,7 @@ def test_forgetting_a_memory_erases_its_cached_vectors(tmp_path: Path) -> None:
     assert model.asked == ["The canary sings in Turin.", "The canary sings in Milan."]
     vectors = run_sync(HASHING.embed(model.asked))
     run_sync(memory.forget([first.id]))
-    data = b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    data = b"".join(item.read_bytes() for item in tmp_path.iterdir())
     assert b"canary" not in data
     assert all(vector.tobytes() not in data for vector in vectors)
     run_sync(memory.remember("The canary sings in Turin."))
@@ -315,7 +315,7 @@ def test_forgetting_erases_cached_vectors_of_an_earlier_run_when_caching_is_off(
     plain = open_memory(tmp_path / "m.db", embedder=Model())
     run_sync(plain.forget([report.id]))
     vector = run_sync(HASHING.embed(["The canary sings."]))[0]
-    assert vector.tobytes() not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    assert vector.tobytes() not in b"".join(item.read_bytes() for item in tmp_path.iterdir())
     run_sync(plain.close())
 
 
@@ -339,11 +339,11 @@ def test_removing_a_document_erases_its_cached_vectors(tmp_path: Path) -> None:
     run_sync(base.ingest(document))
     document.unlink()
     vector = run_sync(HASHING.embed(["The canary sings."]))[0]
-    assert vector.tobytes() in b"".join(one.read_bytes() for one in tmp_path.iterdir())
-    (one,) = run_sync(base.documents())
-    run_sync(base.remove(one.source))
+    assert vector.tobytes() in b"".join(item.read_bytes() for item in tmp_path.iterdir())
+    (item,) = run_sync(base.documents())
+    run_sync(base.remove(item.source))
     run_sync(memory.close())
-    assert vector.tobytes() not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    assert vector.tobytes() not in b"".join(item.read_bytes() for item in tmp_path.iterdir())
 
 
 def test_a_failing_forget_leaves_the_embedding_cache_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,7 +304,7 @@ def test_invalid_vectors_are_never_stored_and_fail_no_write(tmp_path: Path, wron
     elif road == "remember":
         assert run(memory.remember(texts[0])).deferred
     else:
-        assert all(one.deferred for one in run(memory.remember_many(texts)))
+        assert all(item.deferred for item in run(memory.remember_many(texts)))
         assert road != "flush" or run(memory.flush()).embedded == 0
     entries = list(memory.store.scan(namespace=LANE))
     kept = [entry.vector for entry in entries if entry.vector is not None]
@@ -322,9 +322,9 @@ def test_equal_texts_are_embedded_once_by_writes_backfill_and_reembed(tmp_path: 
     texts = ["yes", "a long text", "yes", "a bad text", "a long text", "a bad text"]
     reports = run(memory.remember_many([Memory(text, key=str(place)) for place, text in enumerate(texts)]))
     assert model.asked == ["yes", "a long text", "a bad text"]
-    assert [one.kept for one in reports] == [None, 3, None, None, 3, None]
-    assert ["refused" in (one.deferred or "") for one in reports] == [False, False, False, True, False, True]
-    vectors = [vector_of(memory, one.id) for one in reports]
+    assert [item.kept for item in reports] == [None, 3, None, None, 3, None]
+    assert ["refused" in (item.deferred or "") for item in reports] == [False, False, False, True, False, True]
+    vectors = [vector_of(memory, item.id) for item in reports]
     assert [vector is None for vector in vectors] == [False, False, False, True, False, True]
     assert np.array_equal(vectors[1], vectors[4])
     assert not np.array_equal(vectors[0], vectors[1])
@@ -355,15 +355,15 @@ def test_a_space_migration_with_zero_or_nan_vectors_raises_and_does_not_switch(
     tmp_path: Path, wrong: float, broken: str
 ) -> None:
     memory = opened(tmp_path, Model())
-    ids = [one.id for one in run(memory.remember_many(["The archive is in Turin.", "The library is in Milan."]))]
-    before = [vector_of(memory, one) for one in ids]
+    ids = [item.id for item in run(memory.remember_many(["The archive is in Turin.", "The library is in Milan."]))]
+    before = [vector_of(memory, item) for item in ids]
     blank = Broken("blank/1")
     blank.wrong, blank.broken = wrong, broken
     with pytest.raises(EmbedderError, match="not finite" if wrong else f"zeros for the text of ({'|'.join(ids)})"):
         run(memory.reembed(blank))
     assert memory.store.space is not None
     assert memory.store.space.fingerprint == "model/1"
-    assert [np.array_equal(vector_of(memory, one), row) for one, row in zip(ids, before, strict=True)] == [True] * 2
+    assert [np.array_equal(vector_of(memory, item), row) for item, row in zip(ids, before, strict=True)] == [True] * 2
     assert run(memory.recall("Where is the archive?")).notes == ()
     blank.broken = "nothing of this"
     done = run(memory.reembed(blank))  # mended, the same call goes on
@@ -859,12 +859,12 @@ def test_pending_texts_are_counted_and_flushed_by_namespace(tmp_path: Path) -> N
     memory = opened(tmp_path, model)
     for namespace, count in (("a", 2), ("b", 3)):
         run(memory.remember_many([f"note {number}" for number in range(count)], namespace=namespace))
-    assert [run(memory.pending(namespace=one)) for one in ("a", "b", "c", None)] == [2, 3, 0, 5]
+    assert [run(memory.pending(namespace=item)) for item in ("a", "b", "c", None)] == [2, 3, 0, 5]
     assert run(memory.flush()).embedded == 0
     assert "down" in (memory.embedding.problem or "")
     model.fails = None
     assert run(memory.flush(namespace="a")).embedded == 2
-    assert [run(memory.pending(namespace=one)) for one in ("a", "b", None)] == [0, 3, 3]
+    assert [run(memory.pending(namespace=item)) for item in ("a", "b", None)] == [0, 3, 3]
     assert memory.embedding.problem is None
     run(memory.close())
 
@@ -943,8 +943,8 @@ def test_reembed_gives_a_new_embedder_the_texts_that_another_embedder_refused(tm
 def test_is_remote_sees_through_cached_and_fallback_embedders(tmp_path: Path) -> None:
     cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
     near, far = OllamaEmbedder("m"), OllamaEmbedder("m", base_url="https://box.example")
-    assert [is_remote(one) for one in (None, HASHING, near, far, Model())] == [False, False, False, True, True]
-    assert [is_remote(CachedEmbedder(one, cache)) for one in (near, far)] == [False, True]
+    assert [is_remote(item) for item in (None, HASHING, near, far, Model())] == [False, False, False, True, True]
+    assert [is_remote(CachedEmbedder(item, cache)) for item in (near, far)] == [False, True]
     assert is_remote(FallbackEmbedder(near, far))
     assert not is_remote(FallbackEmbedder(near, near))
     assert is_remote(FunctionEmbedder(len, fingerprint="f"))
@@ -956,10 +956,10 @@ def test_write_reports_give_kept_and_total_tokens_of_truncated_texts() -> None:
     memory = LongTermMemory(open_store("numpy:"), embedder=Detailed())
     single = run(memory.remember("a long story"))
     short, long = run(memory.remember_many(["a tale", "a long tale"]))
-    said, answered = run(memory.remember_turn("s", [Message.user("a long question"), Message.assistant("an answer")]))
+    stated, answered = run(memory.remember_turn("s", [Message.user("a long question"), Message.assistant("an answer")]))
     corrected = run(memory.correct(short.id, "a long correction"))
-    assert [(one.kept, one.total) for one in (single, long, said, corrected)] == [(3, 9)] * 4
-    assert [(one.kept, one.total) for one in (short, answered)] == [(None, None)] * 2
+    assert [(item.kept, item.total) for item in (single, long, stated, corrected)] == [(3, 9)] * 4
+    assert [(item.kept, item.total) for item in (short, answered)] == [(None, None)] * 2
 
 
 def test_writes_ingest_and_reembed_report_the_truncations_of_a_function_embedder(tmp_path: Path) -> None:
@@ -976,11 +976,11 @@ def test_writes_ingest_and_reembed_report_the_truncations_of_a_function_embedder
     memory = opened(tmp_path, embedder)
     long = "one two three four five six seven"
     single = run(memory.remember(long))
-    said, answered = run(memory.remember_turn("s", [Message.user(f"{long} eight"), Message.assistant("yes")]))
+    stated, answered = run(memory.remember_turn("s", [Message.user(f"{long} eight"), Message.assistant("yes")]))
     both = run(memory.remember_many([f"{long} eight nine", "short"]))
     corrected = run(memory.correct(single.id, f"{long} eight nine ten"))
-    told = [(one.kept, one.total) for one in (single, said, answered, *both, corrected)]
-    assert told == [(5, 7), (5, 8), (None, None), (5, 9), (None, None), (5, 10)]
+    items = [(item.kept, item.total) for item in (single, stated, answered, *both, corrected)]
+    assert items == [(5, 7), (5, 8), (None, None), (5, 9), (None, None), (5, 10)]
     assert str(single) == "stored, truncated (kept 5 of 7 tokens)"
     (tmp_path / "notes.md").write_text("# Notes\n\n" + "word " * 40)
     (line,) = run(KnowledgeBase(memory).ingest(tmp_path / "notes.md")).lines

@@ -33,7 +33,7 @@ PLACES = ("Lisbon", "Oslo", "Graz", "Ghent", "Leeds", "Turin", "Porto", "Lyon", 
 def talk() -> list[Memory]:
     """Ten exchanges: Ben asks, Ana answers; and ten notes of two sentences."""
     turns = []
-    for at, (thing, place, colour) in enumerate(zip(THINGS, PLACES, COLOURS, strict=True)):
+    for position, (thing, place, colour) in enumerate(zip(THINGS, PLACES, COLOURS, strict=True)):
         texts = (("Ben", f"Where did you see that {thing} again?"), ("Ana", f"A {thing} merchant in {place} sold it."))
         for step, (who, text) in enumerate(texts):
             turns.append(
@@ -42,8 +42,8 @@ def talk() -> list[Memory]:
                     kind="turn",
                     speaker=who,
                     session="s",
-                    sequence=2 * at + step,
-                    occurred_at=SAID + timedelta(days=at),
+                    sequence=2 * position + step,
+                    occurred_at=SAID + timedelta(days=position),
                 )
             )
         turns.append(Memory(f"The {place} station closed early on Friday. Nobody told us about the {colour} {thing}."))
@@ -59,7 +59,7 @@ def memory(tmp_path):
 
 
 def probes(memories: list[Memory], **options: int):
-    named = [Memory(**{**as_fields(one), "id": f"m{at:02}"}) for at, one in enumerate(memories)]
+    named = [Memory(**{**as_fields(item), "id": f"m{position:02}"}) for position, item in enumerate(memories)]
     return named, make_questions(named, Analyzer().terms, count=options.get("count", 60), seed=options.get("seed", 0))
 
 
@@ -206,8 +206,8 @@ def test_evaluate_includes_passages_of_documents(tmp_path):
     from memory import KnowledgeBase
 
     for thing, place, colour in zip(THINGS, PLACES, COLOURS, strict=True):
-        told = f"The {colour} {thing} came from {place}. Its maker lived beside the old canal."
-        (tmp_path / f"{thing}.txt").write_text(told)
+        given = f"The {colour} {thing} came from {place}. Its maker lived beside the old canal."
+        (tmp_path / f"{thing}.txt").write_text(given)
     opened = open_memory(tmp_path / "m.db")
     run_sync(KnowledgeBase(opened).ingest([tmp_path / f"{thing}.txt" for thing in THINGS]))
     evaluation = run_sync(evaluate(opened))

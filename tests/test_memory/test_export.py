@@ -56,8 +56,8 @@ def opened(tmp_path):
         return memories[-1]
 
     yield open_one
-    for one in memories:
-        run(one.close())
+    for each in memories:
+        run(each.close())
 
 
 def everything(memory, namespace=""):
@@ -78,8 +78,8 @@ def everything(memory, namespace=""):
     }
     sessions = {
         info.session: [
-            (one.sequence, one.message, one.at, one.memory)
-            for one in run(memory.conversations.load(info.session, namespace=namespace))
+            (each.sequence, each.message, each.at, each.memory)
+            for each in run(memory.conversations.load(info.session, namespace=namespace))
         ]
         for info in run(memory.conversations.sessions(namespace=namespace))
     }
@@ -110,13 +110,13 @@ def test_two_exports_of_the_same_memory_are_equal_in_bytes(opened, tmp_path):
 
 def test_foreign_metadata_and_the_reason_of_a_missing_vector_survive_export_and_import(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
-    said = Memory("…", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
-    entry = replace(to_entry(said, no_vector="nothing to embed"), metadata={**to_metadata(said), "shelf": [1, "a"]})
+    stated = Memory("…", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
+    entry = replace(to_entry(stated, no_vector="nothing to embed"), metadata={**to_metadata(stated), "shelf": [1, "a"]})
     memory.store.upsert([entry], namespace=store_namespace("", CONVERSATION))
     first = exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
-    (there,) = other.store.get(["x"], namespace=store_namespace("", CONVERSATION))
-    assert (there.metadata["shelf"], there.no_vector, report.pending) == ([1, "a"], "nothing to embed", 0)
+    (present,) = other.store.get(["x"], namespace=store_namespace("", CONVERSATION))
+    assert (present.metadata["shelf"], present.no_vector, report.pending) == ([1, "a"], "nothing to embed", 0)
     assert exported(other, tmp_path / "b.jsonl") == first
 
 
@@ -126,7 +126,7 @@ def test_export_lines_stand_in_the_documented_order(opened, tmp_path):
     run(KnowledgeBase(memory, collection="another").ingest(tmp_path / "notes"))
     lines = items(exported(memory, tmp_path / "a.jsonl"))[1:]
     kinds = ["memory", "passage", "version", "message", "session", "operation", "document", "forgotten"]
-    assert [one["type"] for one in lines] == sorted((one["type"] for one in lines), key=kinds.index)
+    assert [each["type"] for each in lines] == sorted((each["type"] for each in lines), key=kinds.index)
     by = {
         "memory": ("id",),
         "passage": ("collection", "id"),
@@ -136,13 +136,13 @@ def test_export_lines_stand_in_the_documented_order(opened, tmp_path):
         "forgotten": ("id",),
     }
     for kind, names in by.items():
-        found = [tuple(one[name] for name in names) for one in lines if one["type"] == kind]
+        found = [tuple(each[name] for name in names) for each in lines if each["type"] == kind]
         assert found == sorted(found)
         assert found
-    assert {one["collection"] for one in lines if one["type"] == "passage"} == {"another", "guide"}
-    done = [one for one in lines if one["type"] == "operation"]
-    assert [one["at"] for one in done] == sorted(one["at"] for one in done)
-    assert not {"export", "import"} & {one["kind"] for one in done}
+    assert {each["collection"] for each in lines if each["type"] == "passage"} == {"another", "guide"}
+    done = [each for each in lines if each["type"] == "operation"]
+    assert [each["at"] for each in done] == sorted(each["at"] for each in done)
+    assert not {"export", "import"} & {each["kind"] for each in done}
 
 
 def test_an_export_is_a_snapshot_unaffected_by_concurrent_writes(opened, tmp_path):
@@ -166,7 +166,7 @@ def test_the_manifest_of_an_export_has_the_counts_and_the_hash_of_its_lines(open
     filled(memory, tmp_path)
     report = run(memory.export(tmp_path / "a.jsonl"))
     manifest, *rest = items((tmp_path / "a.jsonl").read_bytes())
-    found = {kind: sum(one["type"] == kind for one in rest) for kind in manifest["counts"]}
+    found = {kind: sum(each["type"] == kind for each in rest) for kind in manifest["counts"]}
     assert found == manifest["counts"] == report.counts
     assert all(found[kind] for kind in found)
     assert (manifest["format"], manifest["version"], manifest["hash"]) == (EXPORT_FORMAT, 1, report.hash)
@@ -195,7 +195,7 @@ def test_corrections_undo_and_message_numbers_continue_after_an_import(opened, t
     run(other.correct(id, "I live in Beja."))
     texts = ["Beja", "Faro", "Coimbra", "Porto", "Lisbon"]
     assert [version.text for version in run(other.history(id))] == [f"I live in {town}." for town in texts]
-    corrected = [one for one in run(other.operations(memory=id)) if one.kind == "correct"]
+    corrected = [each for each in run(other.operations(memory=id)) if each.kind == "correct"]
     run(other.undo(corrected[0].id))
     assert run(other.get([id]))[0].text == "I live in Faro."
     (sequence,) = run(other.conversations.append("session", [Message.user("and on")]))
@@ -209,7 +209,9 @@ def test_sequence_numbers_of_deleted_messages_are_not_reused_after_an_import(ope
     run(memory.conversations.append("t", [Message.user("three"), Message.user("four")]))
     run(memory.conversations.delete("t", [1]))
     first = exported(memory, tmp_path / "a.jsonl")
-    assert [one for one in items(first) if one["type"] == "session"] == [{"type": "session", "session": "s", "next": 3}]
+    assert [each for each in items(first) if each["type"] == "session"] == [
+        {"type": "session", "session": "s", "next": 3}
+    ]
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert (report.taken["session"], run(other.import_(tmp_path / "a.jsonl", trust="user")).left["session"]) == (1, 1)
     assert exported(other, tmp_path / "b.jsonl") == first
@@ -237,9 +239,9 @@ def test_an_export_file_is_readable_by_its_owner_alone_and_overwrites_nothing(op
     finally:
         os.umask(umask)
     assert stat.S_IMODE((tmp_path / "a.jsonl").stat().st_mode) == 0o600
-    for there in ("a.jsonl", "m.db"):
+    for present in ("a.jsonl", "m.db"):
         with pytest.raises(ArgumentError, match="nothing is yet"):
-            run(memory.export(tmp_path / there))
+            run(memory.export(tmp_path / present))
 
 
 def test_a_failing_export_leaves_no_file(opened, tmp_path):
@@ -354,15 +356,15 @@ def test_tags_scopes_and_filters_limit_an_export_to_their_memories_and_versions(
     id = filled(memory, tmp_path)
     chosen = items(exported(memory, tmp_path / "a.jsonl", tags=["home"]))
     assert chosen[0]["selection"] == {"where": None, "scopes": None, "tags": ["home"]}
-    assert {one["id"] for one in chosen[1:] if one["type"] in ("memory", "version")} == {id}
-    assert [one["version"] for one in chosen if one["type"] == "version"] == [1, 2]
-    done = [one["changes"] for one in chosen if one["type"] == "operation"]
+    assert {each["id"] for each in chosen[1:] if each["type"] in ("memory", "version")} == {id}
+    assert [each["version"] for each in chosen if each["type"] == "version"] == [1, 2]
+    done = [each["changes"] for each in chosen if each["type"] == "operation"]
     assert {change["id"] for changes in done for change in changes} == {id}
     assert all(done)
-    assert not any(one["type"] in ("message", "document", "forgotten") for one in chosen)
+    assert not any(each["type"] in ("message", "document", "forgotten") for each in chosen)
     assert len(items(exported(memory, tmp_path / "b.jsonl", scopes={"project": "x"}))) > 1
-    said = items(exported(memory, tmp_path / "c.jsonl", where={"session": "session"}))
-    assert [one["sequence"] for one in said if one["type"] == "message"] == [1, 3, 4]  # the call is no memory
+    stated = items(exported(memory, tmp_path / "c.jsonl", where={"session": "session"}))
+    assert [each["sequence"] for each in stated if each["type"] == "message"] == [1, 3, 4]  # the call is no memory
 
 
 def test_an_export_of_a_selection_cannot_be_imported_with_replace(opened, tmp_path):
@@ -378,8 +380,8 @@ def test_an_export_of_a_selection_cannot_be_imported_with_replace(opened, tmp_pa
 
 def test_a_merging_import_adds_memories_and_changes_no_existing_memory(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
-    for one in (memory, other):
-        run(one.remember(Memory("the same", id="same")))
+    for each in (memory, other):
+        run(each.remember(Memory("the same", id="same")))
     run(memory.remember(Memory("said there", id="other")))
     run(other.remember(Memory("said here", id="other")))
     run(memory.remember(Memory("new", id="new")))
@@ -403,14 +405,14 @@ def test_an_upserting_import_corrects_a_memory_and_keeps_its_old_version(opened,
     exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust=Trust.USER))
     assert [line.reason for line in report.lines] == ["corrected by the file"]
-    assert [one.text for one in run(other.history("x"))] == ["said there", "said here"]
+    assert [each.text for each in run(other.history("x"))] == ["said there", "said here"]
     run(other.undo(report.operation))
     assert run(other.get(["x"]))[0].text == "said here"
 
 
 def test_an_upserting_import_corrects_a_memory_that_differs_in_any_field(opened, tmp_path):
     day = datetime(2026, 5, 1, tzinfo=UTC)
-    said = {
+    values = {
         "text": "new",
         "kind": "event",
         "caption": "a gate",
@@ -418,15 +420,15 @@ def test_an_upserting_import_corrects_a_memory_that_differs_in_any_field(opened,
         "importance": 0.5,
         "metadata": {"a": 1},
     }
-    said |= {"valid_from": day, "valid_to": day, "expires_at": day}
+    values |= {"valid_from": day, "valid_to": day, "expires_at": day}
     memory, other = opened("m.db"), opened("n.db")
-    for field, value in said.items():
+    for field, value in values.items():
         run(memory.remember(Memory(**{"text": "old", "id": field, field: value})))
         run(other.remember(Memory("old", id=field)))
     exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user"))
-    assert {line.id: line.reason for line in report.lines} == dict.fromkeys(said, "corrected by the file")
-    for field, value in said.items():
+    assert {line.id: line.reason for line in report.lines} == dict.fromkeys(values, "corrected by the file")
+    for field, value in values.items():
         assert getattr(run(other.get([field]))[0], field) == value
     assert run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user")).operation is None
 
@@ -513,7 +515,7 @@ def test_an_import_does_not_restore_memories_and_messages_forgotten_since_the_ex
     report = run(memory.import_(tmp_path / "a.jsonl", mode=mode))
     assert report.trusted
     assert [line.reason for line in report.lines if line.id == first.id] == ["forgotten"]
-    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["hello"]
+    assert [each.message.text for each in run(memory.conversations.load("s"))] == ["hello"]
     assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
     assert b"zebra" not in exported(memory, tmp_path / "b.jsonl")
 
@@ -530,9 +532,9 @@ def test_tombstones_of_an_import_keep_out_a_memory_of_an_older_export(opened, tm
 
 def test_tombstones_of_an_import_keep_out_a_message_of_an_older_export(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
-    (said,) = run(memory.remember_turn("s", [Message.user("a secret")]))
+    (stated,) = run(memory.remember_turn("s", [Message.user("a secret")]))
     exported(memory, tmp_path / "old.jsonl")
-    run(memory.forget([said.id]))
+    run(memory.forget([stated.id]))
     exported(memory, tmp_path / "new.jsonl")
     for name in ("new", "old"):
         run(other.import_(tmp_path / f"{name}.jsonl", trust="user"))
@@ -541,9 +543,9 @@ def test_tombstones_of_an_import_keep_out_a_message_of_an_older_export(opened, t
 
 def test_an_import_does_not_restore_an_undone_memory(opened, tmp_path):
     memory = opened()
-    said = run(memory.remember("said by mistake"))
+    stated = run(memory.remember("said by mistake"))
     exported(memory, tmp_path / "a.jsonl")
-    run(memory.undo(said.operation))
+    run(memory.undo(stated.operation))
     (line,) = run(memory.import_(tmp_path / "a.jsonl")).lines
     assert (line.outcome, line.reason.split(":")[0]) == (Outcome.DUPLICATE, "its versions are in the archive here")
     assert run(memory.list()).memories == ()
@@ -551,22 +553,22 @@ def test_an_import_does_not_restore_an_undone_memory(opened, tmp_path):
 
 def test_an_import_adds_no_archived_versions_of_an_undone_memory_to_a_current_memory(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
-    said = run(memory.remember("I live in Lisbon."))
+    stated = run(memory.remember("I live in Lisbon."))
     exported(memory, tmp_path / "live.jsonl")
-    run(memory.undo(said.operation))
+    run(memory.undo(stated.operation))
     exported(memory, tmp_path / "undone.jsonl")
     run(other.import_(tmp_path / "live.jsonl", trust="user"))
     report = run(other.import_(tmp_path / "undone.jsonl", mode="upsert", trust="user"))
     assert (report.lines, report.left["version"]) == ((), 1)
-    assert [one.text for one in run(other.history(said.id))] == ["I live in Lisbon."]
+    assert [each.text for each in run(other.history(stated.id))] == ["I live in Lisbon."]
 
 
 def test_an_import_archives_no_version_of_a_memory_undone_and_then_forgotten(opened, tmp_path):
     memory = opened()
-    said = run(memory.remember("the code is 44173921-zebra"))
-    run(memory.undo(said.operation))
+    stated = run(memory.remember("the code is 44173921-zebra"))
+    run(memory.undo(stated.operation))
     exported(memory, tmp_path / "a.jsonl")
-    run(memory.forget([said.id]))
+    run(memory.forget([stated.id]))
     run(memory.import_(tmp_path / "a.jsonl"))
     assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
 
@@ -584,7 +586,7 @@ def test_an_untrusted_import_has_the_trust_of_a_document_and_brings_no_history(o
     assert run(other.conversations.sessions()) == []
     assert report.left["message"] > 0
     assert any("trust=user" in note for note in report.notes)
-    assert [one.kind for one in run(other.operations())] == ["import"]
+    assert [each.kind for each in run(other.operations())] == ["import"]
 
 
 def test_an_import_trusts_an_export_of_the_same_memory_and_not_an_edited_export(opened, tmp_path):
@@ -613,7 +615,7 @@ def test_the_trust_given_to_an_import_is_the_ceiling_for_each_of_its_memories(op
     report = run(other.import_(tmp_path / "a.jsonl", trust=ceiling))
     assert report.trusted is bool(run(other.conversations.sessions())) is (ceiling is Trust.USER)
     order = list(Trust)
-    found = {one.text: one.trust for one in run(other.list())}
+    found = {each.text: each.trust for each in run(other.list())}
     assert found == {f"by a {trust}": max(trust, ceiling, key=order.index) for trust in order}
 
 
@@ -636,7 +638,7 @@ def test_write_policies_decide_about_imported_memories(opened, tmp_path):
         ("b", Outcome.REDACTED),
         ("c", Outcome.STORED),
     }
-    assert sorted(one.text for one in run(other.list())) == ["long enough", "the code is [redacted]"]
+    assert sorted(each.text for each in run(other.list())) == ["long enough", "the code is [redacted]"]
     assert [line.pending for line in sorted(report.lines, key=lambda line: line.id)] == [False, True, False]
 
 
@@ -653,7 +655,7 @@ def test_an_import_goes_to_the_given_namespace_alone(opened, tmp_path):
     exported(memory, tmp_path / "b.jsonl", namespace="ann")
     report = run(other.import_(tmp_path / "b.jsonl", namespace="carl", trust="user"))
     assert "forgotten" not in {**report.taken, **report.left}
-    assert [one.session for one in run(other.conversations.sessions(namespace="carl"))] == ["s"]
+    assert [session.session for session in run(other.conversations.sessions(namespace="carl"))] == ["s"]
     assert run(other.conversations.sessions()) == []
     assert run(other.operations()) == run(other.operations(namespace="bob")) == []
 
@@ -680,10 +682,10 @@ SAID = {
 
 
 def damaged(lines, how):
-    at = next(n for n, line in enumerate(lines) if b'"type": "memory"' in line)
-    item = json.loads(lines[at])
+    position = next(n for n, line in enumerate(lines) if b'"type": "memory"' in line)
+    item = json.loads(lines[position])
     if how == "cut":
-        return at + 1, b"".join(lines[:at]) + lines[at][:20]
+        return position + 1, b"".join(lines[:position]) + lines[position][:20]
     if how == "a line lost":
         return len(lines) - 1, b"".join(lines[:-1])
     if how == "a letter changed":
@@ -704,16 +706,20 @@ def damaged(lines, how):
         return 1, b"[" * 100_000 + b"\n"
     if how in ("latin-1", "raw surrogate"):
         bad = b"\xe9" if how == "latin-1" else b"\xed\xa0\x80"
-        return at + 1, b"".join([*lines[:at], lines[at].replace(b"Coimbra", b"Co" + bad), *lines[at + 1 :]])
+        return position + 1, b"".join(
+            [*lines[:position], lines[position].replace(b"Coimbra", b"Co" + bad), *lines[position + 1 :]]
+        )
     if how == "not json":
-        return at + 1, b"".join([*lines[:at], b"{]\n", *lines[at + 1 :]])
+        return position + 1, b"".join([*lines[:position], b"{]\n", *lines[position + 1 :]])
     if how.endswith("in the log"):
-        at = next(n for n, line in enumerate(lines) if b'"type": "operation"' in line)
+        position = next(n for n, line in enumerate(lines) if b'"type": "operation"' in line)
         value = {"nan": b"NaN", "surrogate": b'"\\ud800"', "raw surrogate": b'"\xed\xa0\x80"'}[
             how.removesuffix(" in the log")
         ]
-        operation = lines[at].replace(b'"changes": [{', b'"changes": [{"new": {"importance": ' + value + b"}, ", 1)
-        return at + 1, b"".join(sealed([*lines[:at], operation, *lines[at + 1 :]]))
+        operation = lines[position].replace(
+            b'"changes": [{', b'"changes": [{"new": {"importance": ' + value + b"}, ", 1
+        )
+        return position + 1, b"".join(sealed([*lines[:position], operation, *lines[position + 1 :]]))
     if how == "counts":
         return 1, b"".join(lines).replace(b'"message": 5,', b'"message": 6,', 1)
     if how == "probes":
@@ -731,10 +737,10 @@ def damaged(lines, how):
         "revision": {**item, "revision": 7},
     }.get(how)
     if changed is not None:
-        lines = [*lines[:at], json.dumps(changed).encode() + b"\n", *lines[at + 1 :]]
-        return at + 1, b"".join(sealed(lines))
+        lines = [*lines[:position], json.dumps(changed).encode() + b"\n", *lines[position + 1 :]]
+        return position + 1, b"".join(sealed(lines))
     assert how == "twice"
-    return at + 2, b"".join(sealed([*lines[: at + 1], lines[at], *lines[at + 1 :]]))
+    return position + 2, b"".join(sealed([*lines[: position + 1], lines[position], *lines[position + 1 :]]))
 
 
 @pytest.mark.parametrize(
@@ -790,7 +796,7 @@ class Letters(Toy):
 
 
 def texts(memory):
-    return sorted(one.text for one in run(memory.list()))
+    return sorted(each.text for each in run(memory.list()))
 
 
 def outcomes(report):
@@ -894,9 +900,9 @@ def test_a_round_trip_through_a_memory_with_the_same_policies_gives_the_same_byt
 
 def dogs(turn):
     return [
-        ExtractedFact(f"Dog: {one.text.split()[-1]}", (at,))
-        for at, one in enumerate(turn.memories)
-        if "dog" in one.text
+        ExtractedFact(f"Dog: {each.text.split()[-1]}", (position,))
+        for position, each in enumerate(turn.memories)
+        if "dog" in each.text
     ]
 
 
@@ -916,9 +922,9 @@ def test_an_import_extracts_facts_once_and_extracts_no_facts_that_the_file_has(o
             assert report.pending == made
             again = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust))
             assert (again.operation, len(texts(other))) == (None, 3)
-            (fact,) = [one for one in run(other.list()) if one.text == "Dog: Rex"]
-            (said,) = [one for one in run(other.list()) if one.text == "I have a dog Rex"]
-            assert fact.derived_from == (said.id,)
+            (fact,) = [each for each in run(other.list()) if each.text == "Dog: Rex"]
+            (stated,) = [each for each in run(other.list()) if each.text == "I have a dog Rex"]
+            assert fact.derived_from == (stated.id,)
             assert fact.trust is (Trust.USER if trust else Trust.DOCUMENT)
             run(other.undo(report.operation))
             assert texts(other) == []
@@ -957,7 +963,7 @@ def test_an_import_that_keeps_facts_alone_stores_each_fact_once(opened, tmp_path
     assert fact.derived_from == ()  # of what is not kept nothing is named
     run(other.forget([fact.id]))
     (line,) = run(other.import_(tmp_path / "a.jsonl")).lines
-    assert [one.reason for one in line.made] == ["forgotten"]
+    assert [each.reason for each in line.made] == ["forgotten"]
     assert texts(other) == []
 
 
@@ -968,7 +974,7 @@ def test_an_import_stores_a_fact_extracted_twice_from_one_text_once(opened, tmp_
     exported(memory, tmp_path / "a.jsonl")
     planned, done = (run(other.import_(tmp_path / "a.jsonl", mode=mode, dry_run=dry)) for dry in (True, False))
     assert planned.lines[0].made[0].id == done.lines[0].made[0].id
-    assert [one.outcome for one in planned.lines[0].made] == [one.outcome for one in done.lines[0].made]
+    assert [each.outcome for each in planned.lines[0].made] == [each.outcome for each in done.lines[0].made]
     assert texts(other) == ["A fact.", "I have a dog Rex"]
 
 
@@ -998,8 +1004,8 @@ def test_an_import_does_not_judge_an_already_stored_memory_again(opened, tmp_pat
 def test_an_import_does_not_fold_earlier_versions_as_near_duplicates(opened, tmp_path):
     options = {"embedder": None, "choose_local": False}
     memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
-    said = run(memory.remember(FRIDAY[0]))
-    run(memory.correct(said.id, "He was here."))
+    stated = run(memory.remember(FRIDAY[0]))
+    run(memory.correct(stated.id, "He was here."))
     run(other.remember(FRIDAY[1]))
     exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
@@ -1008,19 +1014,19 @@ def test_an_import_does_not_fold_earlier_versions_as_near_duplicates(opened, tmp
 
 def test_an_imported_text_changed_by_a_policy_is_pending_despite_no_vector_in_the_file(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
-    said = Memory("My PIN is 48213.", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
-    memory.store.upsert([to_entry(said, no_vector="nothing to embed")], namespace=store_namespace("", CONVERSATION))
+    stated = Memory("My PIN is 48213.", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
+    memory.store.upsert([to_entry(stated, no_vector="nothing to embed")], namespace=store_namespace("", CONVERSATION))
     exported(memory, tmp_path / "a.jsonl")
     assert run(other.import_(tmp_path / "a.jsonl", trust="user")).pending == 1
 
 
 def test_an_import_redacts_secrets_in_earlier_versions(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
-    said = run(memory.remember("My PIN is 48213."))
-    run(memory.correct(said.id, "I have a PIN."))
+    stated = run(memory.remember("My PIN is 48213."))
+    run(memory.correct(stated.id, "I have a PIN."))
     exported(memory, tmp_path / "a.jsonl")
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
-    assert [one.text for one in run(other.history(said.id))] == ["I have a PIN.", "My PIN is [redacted: PIN]."]
+    assert [each.text for each in run(other.history(stated.id))] == ["I have a PIN.", "My PIN is [redacted: PIN]."]
 
 
 def test_an_import_redacts_secrets_in_messages_and_passages(opened, tmp_path):
@@ -1049,7 +1055,7 @@ def test_importing_twice_and_repeating_an_idempotency_key_add_nothing(opened, tm
         report = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
         assert ({line.outcome for line in report.lines}, report.operation) == ({Outcome.DUPLICATE}, None)
         assert report.taken == {}
-    (keyed,) = [one for one in run(memory.list()) if one.key]
+    (keyed,) = [each for each in run(memory.list()) if each.key]
     line = run(other.remember(Memory(keyed.text, key=keyed.key, caption=keyed.caption)))
     assert (line.outcome, line.id) == (Outcome.DUPLICATE, keyed.id)
     with pytest.raises(DuplicateKey):
@@ -1059,19 +1065,19 @@ def test_importing_twice_and_repeating_an_idempotency_key_add_nothing(opened, tm
 
 def test_an_imported_memory_with_a_known_idempotency_key_is_the_same_memory_despite_its_id(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
-    there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
-    run(memory.remember(Memory("Dr. Wu is nice.", derived_from=(there,), id="leaning")))
+    present = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    run(memory.remember(Memory("Dr. Wu is nice.", derived_from=(present,), id="leaning")))
     here = run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
-    assert there != here
+    assert present != here
     exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
-    assert [(line.of, line.reason) for line in report.lines if line.id == there] == [(here, "known already")]
+    assert [(line.of, line.reason) for line in report.lines if line.id == present] == [(here, "known already")]
     assert run(other.get(["leaning"]))[0].derived_from == (here,)
-    run(memory.correct(there, "My dentist is Dr. Li."))
+    run(memory.correct(present, "My dentist is Dr. Li."))
     exported(memory, tmp_path / "b.jsonl")
     assert run(other.import_(tmp_path / "b.jsonl", trust="user")).lines[-1].reason.startswith("what is here")
     run(other.import_(tmp_path / "b.jsonl", mode="upsert", trust="user"))
-    assert [one.text for one in run(other.history(here))] == ["My dentist is Dr. Li.", "My dentist is Dr. Wu."]
+    assert [each.text for each in run(other.history(here))] == ["My dentist is Dr. Li.", "My dentist is Dr. Wu."]
     assert run(other.count()) == 2
 
 
@@ -1082,8 +1088,8 @@ def test_an_upserting_import_keeps_the_idempotency_key_of_a_corrected_memory(ope
     without = [line.replace(b"Wu", b"Li").replace(b'"key": "dentist", ', b"") for line in lines]
     (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(without)))
     run(memory.import_(tmp_path / "b.jsonl", mode="upsert", trust="user"))
-    (there,) = run(memory.get([id]))
-    assert (there.text, there.key) == ("My dentist is Dr. Li.", "dentist")
+    (present,) = run(memory.get([id]))
+    assert (present.text, present.key) == ("My dentist is Dr. Li.", "dentist")
 
 
 def test_an_untrusted_import_brings_no_idempotency_keys(opened, tmp_path):
@@ -1097,22 +1103,22 @@ def test_an_untrusted_import_brings_no_idempotency_keys(opened, tmp_path):
 @pytest.mark.parametrize("grace", [None, timedelta(days=1)])
 def test_an_imported_idempotency_key_is_forgotten_and_restored_with_its_memory(opened, tmp_path, grace):
     memory, other = opened("m.db"), opened("n.db")
-    there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    present = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
     exported(memory, tmp_path / "a.jsonl")
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
-    receipt = run(other.forget([there], grace=grace))
+    receipt = run(other.forget([present], grace=grace))
     if grace is None:
         assert run(other.verify_forgotten(receipt, texts=["My dentist is Dr. Wu."])).gone
-        assert run(other.remember(Memory("My dentist is Dr. Li.", key="dentist"))).id != there
+        assert run(other.remember(Memory("My dentist is Dr. Li.", key="dentist"))).id != present
     else:
         run(other.restore_forgotten(receipt.operation))
-        assert run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id == there
+        assert run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id == present
 
 
 def test_an_import_adds_no_passages_of_an_already_ingested_document(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
-    for one in (memory, other):
-        filled(one, tmp_path)
+    for each in (memory, other):
+        filled(each, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
     before = other.store.count(namespace=store_namespace("", "documents", "guide"))
     for trust in (None, "user"):
@@ -1130,7 +1136,7 @@ def test_an_import_adds_no_copy_of_a_document_under_another_name(opened, tmp_pat
     (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(renamed)))
     report = run(memory.import_(tmp_path / "b.jsonl", trust="user"))
     assert (report.left["document"], report.taken) == (1, {})
-    assert [one.source for one in run(KnowledgeBase(memory, collection="guide").documents())] == ["tower.md"]
+    assert [each.source for each in run(KnowledgeBase(memory, collection="guide").documents())] == ["tower.md"]
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
@@ -1182,11 +1188,11 @@ def test_an_interrupted_import_keeps_whole_batches_and_a_second_import_completes
 
     with pytest.raises(KeyboardInterrupt):
         run(other.import_(tmp_path / "a.jsonl", trust="user", on_progress=breaks))
-    there = run(other.list(limit=100))
-    assert 0 < len(there) < 30
-    assert all(len(run(other.history(one.id))) == 2 for one in there)
-    (begun,) = [one for one in run(other.operations(limit=500)) if one.kind == "import"]
-    assert {change.id for change in begun.changes} == {one.id for one in there}
+    present = run(other.list(limit=100))
+    assert 0 < len(present) < 30
+    assert all(len(run(other.history(each.id))) == 2 for each in present)
+    (begun,) = [each for each in run(other.operations(limit=500)) if each.kind == "import"]
+    assert {change.id for change in begun.changes} == {each.id for each in present}
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert exported(other, tmp_path / "b.jsonl") == first
 
@@ -1232,8 +1238,8 @@ def test_an_import_takes_a_line_of_fifty_megabytes_and_refuses_a_line_above_the_
     run(memory.conversations.append("s", [Message.user([file])]))
     assert len(exported(memory, tmp_path / "a.jsonl")) > 50_000_000
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
-    (there,) = run(other.conversations.load("s"))
-    assert there.message.blocks == (file,)
+    (present,) = run(other.conversations.load("s"))
+    assert present.message.blocks == (file,)
     monkeypatch.setattr(reader, "MAX_LINE_BYTES", 50_000_000)
     with pytest.raises(UnreadableExport, match="line 2: the line is too long"):
         run(other.import_(tmp_path / "a.jsonl"))

@@ -37,17 +37,19 @@ def written(tmp_path_factory):
 
 def fields_of(kind):
     """The fields that the page gives a line of *kind*."""
-    inside, told = rows("in it"), named(rows("`type`")[f"`{kind}`"])
+    inside, given = rows("in it"), named(rows("`type`")[f"`{kind}`"])
     if kind in ("passage", "version"):
-        told = [one for one in told if one not in ("supersedes", "derived_from")] + named(rows("`type`")["`memory`"])
+        given = [item for item in given if item not in ("supersedes", "derived_from")] + named(
+            rows("`type`")["`memory`"]
+        )
     if kind in ("memory", "passage", "version"):
-        told += named(inside["a memory"])
-    return {"type", *told}
+        given += named(inside["a memory"])
+    return {"type", *given}
 
 
 def test_the_export_page_lists_every_line_type_in_the_order_of_the_export(written):
     kinds = [kind.strip("`") for kind in rows("`type`")]
-    order = list(dict.fromkeys(one["type"] for one in items(written[2])[1:]))
+    order = list(dict.fromkeys(item["type"] for item in items(written[2])[1:]))
     assert kinds == order
 
 
@@ -64,25 +66,25 @@ def test_the_manifest_has_the_fields_shown_on_the_export_page(written):
 def test_an_export_line_has_no_fields_but_those_named_on_the_export_page(written, kind):
     folder, memory, data = written
     lines = data.splitlines(keepends=True)
-    at = next(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)
+    first = next(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)
     (folder / "odd.jsonl").write_bytes(
-        b"".join(sealed([*lines[:at], lines[at].replace(b"{", b'{"odd": 1, ', 1), *lines[at + 1 :]]))
+        b"".join(sealed([*lines[:first], lines[first].replace(b"{", b'{"odd": 1, ', 1), *lines[first + 1 :]]))
     )
     with pytest.raises(UnreadableExport) as error:
         run(memory.import_(folder / "odd.jsonl"))
     known = re.search(r"only (.*) are fields", str(error.value))[1].split(", ")
     assert set(known) == fields_of(kind)
-    assert {field for one in items(data) if one["type"] == kind for field in one} <= set(known)
+    assert {field for item in items(data) if item["type"] == kind for field in item} <= set(known)
 
 
 def test_nested_fields_of_export_lines_are_those_named_on_the_export_page(written):
     inside, found = rows("in it"), items(written[2])
     assert set(named(inside["`message`"])) == set(Message.model_fields)
-    blocks = [set(one.model_fields) - {"type"} for one in get_args(get_args(Block)[0])]
-    told = [set(named(part)[1:]) for part in inside["a block"].split("by it:")[1].split(". `data`")[0].split(";")]
-    assert told == blocks
-    assert {field for one in found for field in one.get("source", {}) if one["type"] != "document"} <= set(
+    blocks = [set(get_arg.model_fields) - {"type"} for get_arg in get_args(get_args(Block)[0])]
+    given = [set(named(part)[1:]) for part in inside["a block"].split("by it:")[1].split(". `data`")[0].split(";")]
+    assert given == blocks
+    assert {field for get_arg in found for field in get_arg.get("source", {}) if get_arg["type"] != "document"} <= set(
         named(inside["`source`"])
     )
-    changes = [change for one in found if one["type"] == "operation" for change in one["changes"]]
+    changes = [change for get_arg in found if get_arg["type"] == "operation" for change in get_arg["changes"]]
     assert {field for change in changes for field in change} == set(named(inside["`changes`"]))

@@ -94,14 +94,14 @@ def test_replacing_history_keeps_the_memory_id_of_an_unchanged_message(history):
     history.rows.settle([row for row in history.rows.unsettled(10) if row.memory == "id-a"])
     history.rows.replace("s", said("a", "new", "a"))
     stored = asyncio.run(history.load("s"))
-    assert [(one.message.text, one.memory) for one in stored] == [("a", "id-a"), ("new", None), ("a", None)]
+    assert [(item.message.text, item.memory) for item in stored] == [("a", "id-a"), ("new", None), ("a", None)]
     assert [row.sequence for row in history.rows.unsettled(10)] == [4, 5]
 
 
 def test_replacing_history_keeps_the_memory_ids_of_equal_messages_in_order(history):
     history.rows.append("s", said("yes", "yes", "no"), memories=["first", "second", "third"])
     history.rows.replace("s", said("yes", "yes"))
-    assert [one.memory for one in asyncio.run(history.load("s"))] == ["first", "second"]
+    assert [item.memory for item in asyncio.run(history.load("s"))] == ["first", "second"]
 
 
 def test_history_rows_are_found_by_session_and_sequence(history):
@@ -125,7 +125,7 @@ def test_history_rows_are_found_by_words_in_any_block_and_may_include_files(hist
 def test_erased_history_rows_are_not_loaded(history):
     asyncio.run(history.append("s", said("a", "b")))
     history.rows.erase(history.rows.at([("s", 1)]))
-    assert [one.message.text for one in asyncio.run(history.load("s"))] == ["b"]
+    assert [item.message.text for item in asyncio.run(history.load("s"))] == ["b"]
 
 
 def test_appending_a_string_instead_of_a_message_list_is_refused(history):
@@ -139,7 +139,7 @@ def test_history_survives_the_file_being_closed(tmp_path):
     first.close()
     second = SqliteDatabase(tmp_path / "m.db")
     history = SqliteHistory(second)
-    assert [one.message.text for one in asyncio.run(history.load("s"))] == ["a"]
+    assert [item.message.text for item in asyncio.run(history.load("s"))] == ["a"]
     assert asyncio.run(history.append("s", said("b"))) == [2]
     second.close()
 
@@ -182,8 +182,8 @@ def test_concurrent_in_memory_appends_share_no_sequence_number():
 
 
 def test_two_sqlite_histories_on_one_file_never_give_the_same_sequence_number(tmp_path):
-    one, other = SqliteDatabase(tmp_path / "m.db"), SqliteDatabase(tmp_path / "m.db")
-    histories = [SqliteHistory(one), SqliteHistory(other)]
+    item, other = SqliteDatabase(tmp_path / "m.db"), SqliteDatabase(tmp_path / "m.db")
+    histories = [SqliteHistory(item), SqliteHistory(other)]
 
     async def both():
         tasks = [history.append("s", said(str(i))) for i in range(10) for history in histories]
@@ -191,7 +191,7 @@ def test_two_sqlite_histories_on_one_file_never_give_the_same_sequence_number(tm
 
     numbers = [number for numbers in asyncio.run(both()) for number in numbers]
     assert sorted(numbers) == list(range(1, 21))
-    one.close()
+    item.close()
     other.close()
 
 
@@ -220,7 +220,7 @@ def test_a_killed_process_leaves_acknowledged_messages_and_no_partial_append(tmp
     assert (run.returncode, run.stdout) == (9, "stored\n"), run.stderr
     database = SqliteDatabase(path)
     history = SqliteHistory(database)
-    assert [one.message.text for one in asyncio.run(history.load("s"))] == ["kept"]
+    assert [item.message.text for item in asyncio.run(history.load("s"))] == ["kept"]
     assert database.verify() == []
     database.close()
 
@@ -265,6 +265,6 @@ def test_salvage_saves_every_message_that_is_whole(tmp_path):
     database.close()
     saved = SqliteDatabase(tmp_path / "saved.db")
     history = SqliteHistory(saved)
-    assert [one.message.text for one in asyncio.run(history.load("s"))] == ["second"]
+    assert [item.message.text for item in asyncio.run(history.load("s"))] == ["second"]
     assert asyncio.run(history.append("s", said("third"))) == [3]
     saved.close()

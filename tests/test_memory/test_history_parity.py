@@ -33,22 +33,22 @@ class Pair:
 
     def __init__(self, database: SqliteDatabase, retention: Retention | None, seed: int) -> None:
         self.clock = ManualClock()
-        one = InMemoryHistory(clock=self.clock, retention=retention)
+        history = InMemoryHistory(clock=self.clock, retention=retention)
         other = SqliteHistory(database, clock=self.clock, retention=retention)
-        self._rows = (one.rows, other.rows)
+        self._rows = (history.rows, other.rows)
         self._seed = seed
 
     def ask(self, call: Callable[[Any], Any]) -> Any:
-        one, other = (call(rows) for rows in self._rows)
-        assert one == other, self._seed
-        return one
+        item, other = (call(rows) for rows in self._rows)
+        assert item == other, self._seed
+        return item
 
 
 def batch(rng: random.Random, number: int) -> list[Message]:
     if rng.random() < 0.2:
         calls = [ToolCallBlock(id=f"c{number}.{i}", name="look") for i in range(rng.randrange(1, 4))]
-        results = [ToolResultBlock(call_id=one.id, content=(TextBlock(text="found"),)) for one in calls]
-        return [Message.assistant(calls), *(Message.tool([one]) for one in results)]
+        results = [ToolResultBlock(call_id=item.id, content=(TextBlock(text="found"),)) for item in calls]
+        return [Message.assistant(calls), *(Message.tool([item]) for item in results)]
     roles = (Message.system, Message.user, Message.user, Message.assistant)
     return [rng.choice(roles)(f"{number}.{i}") for i in range(rng.randrange(0, 4))]
 
@@ -62,7 +62,7 @@ def step(pair: Pair, rng: random.Random, number: int) -> None:
         memories = [rng.choice(("", None, f"m{rng.randrange(9)}")) for _ in messages]
         pair.ask(lambda rows: rows.append(session, messages, memories=memories, **place))
     elif what < 0.5:
-        kept = pair.ask(lambda rows: [one.message for one in rows.load(session, **place)])
+        kept = pair.ask(lambda rows: [item.message for item in rows.load(session, **place)])
         chosen = [*rng.sample(kept, len(kept) // 2), *batch(rng, number)]
         pair.ask(lambda rows: rows.replace(session, chosen, **place))
     elif what < 0.6:
@@ -72,7 +72,7 @@ def step(pair: Pair, rng: random.Random, number: int) -> None:
         pair.ask(lambda rows: rows.delete(session, None, **place))
     elif what < 0.75:
         waiting = pair.ask(lambda rows: sorted(map(known, rows.unsettled(1000))))
-        some = [one for one in waiting if rng.random() < 0.5]
+        some = [item for item in waiting if rng.random() < 0.5]
         pair.ask(lambda rows: settle(rows, some))
     elif what < 0.9:
         sum_up(pair, rng, session, place)
@@ -90,8 +90,8 @@ def sum_up(pair: Pair, rng: random.Random, session: str, place: dict[str, Any]) 
     stored = pair.ask(lambda rows: rows.load(session, after=before.through if before else 0, **place))
     made_of = stored[: rng.randrange(1, 6)]
     if made_of:
-        numbers = [one.sequence for one in made_of]
-        text = " ".join(one.message.text or "…" for one in made_of)
+        numbers = [item.sequence for item in made_of]
+        text = " ".join(item.message.text or "…" for item in made_of)
         summary = Summary("brief", text, numbers[-1], len(numbers) + (before.messages if before else 0))
         pair.ask(lambda rows: rows.keep_summary(session, summary, before=before, made_of=numbers, **place))
 
@@ -101,9 +101,9 @@ def known(row: HistoryRow) -> tuple[str, str, int, str | None]:
 
 
 def settle(rows: Any, some: list[tuple[str, str, int, str | None]]) -> None:
-    chosen = {one[:3] for one in some}
-    found = [one for one in rows.unsettled(1000) if (one.namespace, one.session, one.sequence) in chosen]
-    rows.settle([replace(one, memory=one.memory or f"m-{one.sequence}") for one in found])
+    chosen = {hit[:3] for hit in some}
+    found = [hit for hit in rows.unsettled(1000) if (hit.namespace, hit.session, hit.sequence) in chosen]
+    rows.settle([replace(hit, memory=hit.memory or f"m-{hit.sequence}") for hit in found])
 
 
 def compare(pair: Pair) -> None:

@@ -161,7 +161,7 @@ def test_a_session_without_bounds_is_shown_as_a_whole(tmp_path: Path) -> None:
         history = SqliteHistory(database, retention=Retention(idle=timedelta(days=1), unremembered="drop"))
         assert database.verify() == []
         assert len(asyncio.run(history.load("s"))) == 3
-        assert [one.session for one in asyncio.run(history.sessions())] == ["s"]
+        assert [item.session for item in asyncio.run(history.sessions())] == ["s"]
         assert has_summary(history)
 
 
@@ -169,7 +169,7 @@ def test_retention_drops_a_damaged_message_when_others_are_appended(tmp_path: Pa
     with damaged(tmp_path, "UPDATE history_messages SET message = 'nonsense' WHERE sequence = 1") as database:
         history = SqliteHistory(database, retention=Retention(messages=2, unremembered="drop"))
         asyncio.run(history.append("s", said("d")))
-        assert [one.message.text for one in asyncio.run(history.load("s"))] == ["c", "d"]
+        assert [item.message.text for item in asyncio.run(history.load("s"))] == ["c", "d"]
 
 
 def test_salvage_saves_summaries_and_bounds(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_salvage_saves_summaries_and_bounds(tmp_path: Path) -> None:
         database.salvage(tmp_path / "saved.db")
     with SqliteDatabase(tmp_path / "saved.db") as saved:
         history = SqliteHistory(saved)
-        assert [one.message.text for one in asyncio.run(history.load("s"))] == ["b", "c"]
+        assert [item.message.text for item in asyncio.run(history.load("s"))] == ["b", "c"]
         assert has_summary(history)
         assert saved.verify() == []
 
@@ -200,17 +200,17 @@ def earlier_file(path: Path) -> None:
             for sequence, text in enumerate(("old", "older"), start=1):
                 from memory.history.schema import history_checksum
 
-                at, json = "2026-01-01T00:00:00.000000Z", Message.user(text).model_dump_json()
+                position, json = "2026-01-01T00:00:00.000000Z", Message.user(text).model_dump_json()
                 row = (
                     sequence,
                     1,
                     sequence,
-                    at,
+                    position,
                     "user",
                     json,
                     None,
                     0,
-                    history_checksum(("n", "s"), sequence, at, json),
+                    history_checksum(("n", "s"), sequence, position, json),
                 )
                 connection.execute("INSERT INTO history_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
@@ -219,7 +219,7 @@ def test_a_history_file_of_the_first_schema_version_is_migrated_with_all_message
     earlier_file(tmp_path / "m.db")
     with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
-        assert [one.message.text for one in asyncio.run(history.load("s", namespace="n"))] == ["old", "older"]
+        assert [item.message.text for item in asyncio.run(history.load("s", namespace="n"))] == ["old", "older"]
         assert asyncio.run(history.append("s", said("new"), namespace="n")) == [3]
         assert database.verify() == []
 
@@ -254,7 +254,7 @@ def test_a_retention_limit_holds_for_histories_opened_without_retention(tmp_path
     with SqliteDatabase(tmp_path / "m.db") as database:
         strict = SqliteHistory(database, retention=Retention(messages=1, unremembered="keep"))
         asyncio.run(strict.append("s", said("a", "b")))
-        assert [one.message.text for one in asyncio.run(SqliteHistory(database).load("s"))] == ["b"]
+        assert [item.message.text for item in asyncio.run(SqliteHistory(database).load("s"))] == ["b"]
 
 
 @pytest.mark.parametrize("what", ["replace", "clear"])
@@ -280,7 +280,7 @@ def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_p
     assert run.returncode == 9, run.stderr
     with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
-        assert [one.message.text for one in asyncio.run(history.load("s"))] == ["a", "b", "c"]
+        assert [item.message.text for item in asyncio.run(history.load("s"))] == ["a", "b", "c"]
         assert has_summary(history)
         assert database.verify() == []
 
@@ -304,7 +304,7 @@ def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_pa
         acknowledged = [int(child.stdout.readline()) for _ in range(5)][-1]
         child.kill()
     with SqliteDatabase(tmp_path / "m.db") as database:
-        texts = [one.message.text for one in asyncio.run(SqliteHistory(database).load("s"))]
+        texts = [item.message.text for item in asyncio.run(SqliteHistory(database).load("s"))]
         assert len(texts) == 7
         assert len(set(texts)) == 1
         assert int(texts[0]) >= acknowledged
@@ -327,13 +327,13 @@ def test_concurrent_processes_keep_the_retention_limit_and_share_no_sequence_num
         subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for name in "ab"
     ]
-    told = [child.communicate(timeout=300) for child in children]
-    assert [child.returncode for child in children] == [0, 0], told
-    numbers = [int(line) for out, _ in told for line in out.split()]
+    items = [child.communicate(timeout=300) for child in children]
+    assert [child.returncode for child in children] == [0, 0], items
+    numbers = [int(line) for out, _ in items for line in out.split()]
     assert sorted(numbers) == list(range(1, 61))
     with SqliteDatabase(tmp_path / "m.db") as database:
         stored = asyncio.run(SqliteHistory(database).load("s"))
-        assert [one.sequence for one in stored] == [56, 57, 58, 59, 60]
+        assert [item.sequence for item in stored] == [56, 57, 58, 59, 60]
         assert database.verify() == []
 
 

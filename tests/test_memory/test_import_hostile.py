@@ -132,7 +132,7 @@ def test_import_refuses_an_invalid_item_by_its_line_number_before_any_write(line
     with pytest.raises(UnreadableExport) as error:
         run(victim.import_(tmp_path / "bad.jsonl", trust="user"))
     assert (error.value.line, len(str(error.value)) < 1000) == (line, True)
-    assert [one.text for one in run(victim.list())] == ["here before"]
+    assert [each.text for each in run(victim.list())] == ["here before"]
     assert len(run(victim.operations())) == 1
 
 
@@ -147,8 +147,8 @@ def test_import_refuses_a_line_that_is_not_an_item(lines, victim, tmp_path, text
 
 @pytest.mark.parametrize("kind", list(BAD))
 def test_import_refuses_a_duplicate_item(lines, victim, tmp_path, kind):
-    at = max(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)
-    (tmp_path / "bad.jsonl").write_bytes(b"".join(sealed([*lines, lines[at]])))
+    largest = max(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)
+    (tmp_path / "bad.jsonl").write_bytes(b"".join(sealed([*lines, lines[largest]])))
     with pytest.raises(UnreadableExport, match=r"is there twice|counted from 1") as error:
         run(victim.import_(tmp_path / "bad.jsonl", trust="user"))
     assert error.value.line == len(lines) + 1
@@ -193,14 +193,14 @@ def test_import_accepts_dangling_links_without_damage(lines, other, tmp_path):
     (tmp_path / "a.jsonl").write_bytes(data)
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
     first = exported(other, tmp_path / "b.jsonl")
-    for one in run(other.list()):
-        assert run(other.history(one.id)).versions
+    for each in run(other.list()):
+        assert run(other.history(each.id)).versions
     odd = next(json.loads(line)["id"] for line in data.splitlines() if b'"nobody", "before"' in line)
     with pytest.raises(Exception, match="nobody") as error:
         run(other.undo(odd))
     assert type(error.value).__name__ == "CannotUndo"
     assert other.store.verify() == []
-    assert sum(one["type"] == "message" for one in items(first)) == 5
+    assert sum(each["type"] == "message" for each in items(first)) == 5
 
 
 def test_an_imported_operation_does_not_replace_an_existing_operation_record(lines, other, tmp_path):
@@ -210,7 +210,7 @@ def test_an_imported_operation_does_not_replace_an_existing_operation_record(lin
         run(other.import_(tmp_path / "bad.jsonl", mode="replace", trust="user", dry_run=dry)) for dry in (True, False)
     )
     assert planned.left == done.left == {"operation": 1}
-    assert [one.kind for one in run(other.operations()) if one.id == made] == ["export"]
+    assert [operation.kind for operation in run(other.operations()) if operation.id == made] == ["export"]
 
 
 def test_an_untrusted_import_keeps_document_trust_and_no_key_after_a_further_export_and_import(other, tmp_path):
@@ -224,5 +224,5 @@ def test_an_untrusted_import_keeps_document_trust_and_no_key_after_a_further_exp
     run(other.import_(tmp_path / "b.jsonl", mode="replace"))
     again = run(other.remember(Memory("Pay to account 2.", key="account")))
     assert (again.outcome.value, again.id) == ("duplicate", mine)
-    (theirs,) = [one for one in run(other.list()) if one.id != mine]
+    (theirs,) = [each for each in run(other.list()) if each.id != mine]
     assert (theirs.trust, theirs.pinned, theirs.key) == (Trust.DOCUMENT, False, None)

@@ -80,7 +80,7 @@ async def test_ingesting_a_folder_reports_one_line_per_document(memory, docs):
 
 async def test_a_chunk_knows_its_document_title_heading_and_span(memory, docs):
     await KnowledgeBase(memory).ingest(docs)
-    (found,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    (found,) = [item for item in memory.store.scan(namespace=LANE) if "cool" in item.text]
     chunk = (await memory.get([found.id]))[0]
     text = (docs / "a.md").read_text()
     assert (chunk.source.document, chunk.source.title) == ("a.md", "Apples")
@@ -192,7 +192,7 @@ async def test_a_new_title_reaches_every_chunk_without_embedding(memory, docs):
 async def test_a_pinned_chunk_stays_pinned_after_its_file_changes(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
-    (entry,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    (entry,) = [item for item in memory.store.scan(namespace=LANE) if "cool" in item.text]
     memory.store.patch({entry.id: {**entry.metadata, "pinned": True}}, namespace=LANE)
     path = docs / "a.md"
     path.write_text("Before.\n\n" + path.read_text())
@@ -292,18 +292,18 @@ async def test_another_chunker_cuts_unchanged_files_anew(memory, docs):
 async def test_an_interrupted_ingest_goes_on_where_it_stopped(memory, docs):
     for number in range(200):
         (docs / f"n{number:03}.txt").write_text(f"Number {number} is here.")
-    told = []
+    items = []
 
     def stop(progress):
-        told.append(progress)
+        items.append(progress)
         if progress.done == 100:
             raise Interruption
 
     with pytest.raises(Interruption):
         await KnowledgeBase(memory).ingest(docs, on_progress=stop)
     asked = len(memory.embedder.texts)
-    assert [progress.done for progress in told] == list(range(1, 101))
-    assert {progress.total for progress in told} == {203}
+    assert [progress.done for progress in items] == list(range(1, 101))
+    assert {progress.total for progress in items} == {203}
     report = await KnowledgeBase(memory).ingest(docs)
     done = report.totals[UNCHANGED]
     assert 100 <= done < 203
@@ -430,7 +430,7 @@ async def test_a_conflicting_chunk_write_leaves_the_document_unchanged_and_is_th
         (plan,) = [work.plan for work in works]
         assert plan.new
         memory.store.patch(
-            {one: memory.store.get([one], namespace=LANE)[0].metadata for one in plan.patched}, namespace=LANE
+            {item: memory.store.get([item], namespace=LANE)[0].metadata for item in plan.patched}, namespace=LANE
         )
         before = list(memory.store.scan(namespace=LANE))
         refused.extend(write(collection, works))

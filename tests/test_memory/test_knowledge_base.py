@@ -90,8 +90,8 @@ async def test_collections_and_namespaces_keep_their_documents_apart(memory, doc
     await KnowledgeBase(memory, collection="two", namespace="bob").ingest(docs / "b.txt")
     assert await KnowledgeBase(memory, collection="two").documents() == []
     assert not texts(memory, store_namespace("", DOCUMENTS, "two"))
-    one = KnowledgeBase(memory, collection="one")
-    assert [document.source for document in await one.documents()] == ["a.md"]
+    base = KnowledgeBase(memory, collection="one")
+    assert [document.source for document in await base.documents()] == ["a.md"]
 
 
 @pytest.mark.parametrize("bad", ["", "  ", None, 3, "a\0b"])
@@ -135,7 +135,7 @@ async def test_removing_an_unknown_document_is_refused(memory):
 async def test_a_forgotten_passage_does_not_come_back_with_its_document(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
-    (entry,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    (entry,) = [item for item in memory.store.scan(namespace=LANE) if "cool" in item.text]
     await memory.forget([entry.id])
     with (docs / "a.md").open("a") as file:
         file.write("\n## New\n\nSomething else.\n")
@@ -150,14 +150,14 @@ async def test_a_forgotten_passage_does_not_come_back_with_its_document(memory, 
 
 async def test_a_forgotten_passage_does_not_come_back_by_another_name_or_in_another_collection(memory, docs):
     await KnowledgeBase(memory).ingest(docs)
-    (entry,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    (entry,) = [item for item in memory.store.scan(namespace=LANE) if "cool" in item.text]
     await memory.forget([entry.id])
     (docs / "a.md").rename(docs / "renamed.md")
     for collection in ("default", "another"):
         report = await KnowledgeBase(memory, collection=collection).ingest(docs)
         assert sum(line.forgotten for line in report.lines) == 1
         lane = store_namespace("", DOCUMENTS, collection)
-        assert not any("cool" in one.text for one in memory.store.scan(namespace=lane))
+        assert not any("cool" in item.text for item in memory.store.scan(namespace=lane))
 
 
 async def test_a_removed_document_is_in_no_byte_of_the_file(tmp_path, docs):

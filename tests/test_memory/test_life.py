@@ -122,8 +122,8 @@ class Life(RuleBasedStateMachine):
             self.no_byte_is_left()
 
     def no_byte_is_left(self) -> None:
-        there = b"".join(path.read_bytes() for path in Path(self.folder.name).iterdir())
-        left = [text for text in self.model.gone if text.split()[-1].encode() in there]
+        present = b"".join(path.read_bytes() for path in Path(self.folder.name).iterdir())
+        left = [text for text in self.model.gone if text.split()[-1].encode() in present]
         assert left == [], f"forgotten, and in the file: {left}"
 
     def text(self) -> str:
@@ -135,7 +135,7 @@ class Life(RuleBasedStateMachine):
         to which something was done, so that much is done to one.
         """
         ids = list(self.model.now())
-        last = [one for deed in self.model.deeds[-1:] for one in deed.root.effects if one in ids]
+        last = [effect for deed in self.model.deeds[-1:] for effect in deed.root.effects if effect in ids]
         return last[0] if last and number % 2 else ids[number % len(ids)]
 
     def done(self, kind: str, effects: dict[str, State | None], operation: str | None) -> None:
@@ -150,8 +150,8 @@ class Life(RuleBasedStateMachine):
 
     def remembered(self, made: State, **fields: Any) -> Any:
         """Remember what a state says, as a caller would."""
-        told = {name: given(value) if name in _TIMES else value for name, value in made.items() if name != "life"}
-        return run_sync(self.memory.remember(Memory(**told, **fields)))
+        values = {name: given(value) if name in _TIMES else value for name, value in made.items() if name != "life"}
+        return run_sync(self.memory.remember(Memory(**values, **fields)))
 
     @precondition(lambda self: len(self.model.now()) < CROWD)
     @rule(
@@ -179,7 +179,7 @@ class Life(RuleBasedStateMachine):
     @rule(key=st.sampled_from(["k1", "k2"]), again=st.booleans(), expires=st.none() | MOMENTS, hidden=st.booleans())
     def remember_with_key(self, key: str, again: bool, expires: datetime | None, hidden: bool) -> None:
         before = self.begin()
-        ids = [one.id for one in run_sync(self.memory.list(where={"key": key}))]
+        ids = [memory.id for memory in run_sync(self.memory.list(where={"key": key}))]
         text = before[ids[0]]["text"] if ids and again else self.text()
         if ids and not again:
             with pytest.raises(DuplicateKey):
@@ -197,8 +197,8 @@ class Life(RuleBasedStateMachine):
     def remember_many(self, count: int) -> None:
         self.begin()
         made = [self.model.fresh(self.text()) for _ in range(count)]
-        reports = run_sync(self.memory.remember_many([one["text"] for one in made]))
-        effects: dict[str, State | None] = {report.id: one for report, one in zip(reports, made, strict=True)}
+        reports = run_sync(self.memory.remember_many([item["text"] for item in made]))
+        effects: dict[str, State | None] = {report.id: item for report, item in zip(reports, made, strict=True)}
         self.done("remember", effects, reports[0].operation)
 
     @precondition(lambda self: len(self.model.now()) < CROWD)
@@ -208,9 +208,9 @@ class Life(RuleBasedStateMachine):
         made = [self.model.fresh(self.text()) for _ in range(2)]
         messages = [Message.user(made[0]["text"]), Message.assistant(made[1]["text"])]
         reports = run_sync(self.memory.remember_turn(session, messages))
-        effects: dict[str, State | None] = {report.id: one for report, one in zip(reports, made, strict=True)}
-        said = [(report.id, one["text"], self.time) for report, one in zip(reports, made, strict=True)]
-        self.model.said[session] = self.model.said.get(session, []) + said
+        effects: dict[str, State | None] = {report.id: item for report, item in zip(reports, made, strict=True)}
+        items = [(report.id, item["text"], self.time) for report, item in zip(reports, made, strict=True)]
+        self.model.said[session] = self.model.said.get(session, []) + items
         self.done("remember", effects, reports[0].operation)
 
     # changing
@@ -219,11 +219,11 @@ class Life(RuleBasedStateMachine):
     @rule(number=PICK, start=st.none() | MOMENTS, stop=st.none() | MOMENTS, same=st.sampled_from([False, False, True]))
     def correct(self, number: int, start: datetime | None, stop: datetime | None, same: bool) -> None:
         """What is not given stays; what was made of the old words alone goes with them."""
-        before, one = self.begin(), self.pick(number)
-        old = before[one]
+        before, item = self.begin(), self.pick(number)
+        old = before[item]
         text = old["text"] if same else self.text()
         new = {"text": text, "valid_from": start or old["valid_from"], "valid_to": stop or old["valid_to"]}
-        call = self.memory.correct(one, text, valid_from=given(start), valid_to=given(stop))
+        call = self.memory.correct(item, text, valid_from=given(start), valid_to=given(stop))
         if new["valid_from"] is not None and new["valid_to"] is not None and new["valid_to"] < new["valid_from"]:
             with pytest.raises(ArgumentError, match="valid_to"):
                 run_sync(call)
@@ -232,36 +232,36 @@ class Life(RuleBasedStateMachine):
         if all(new[name] == old[name] for name in new):
             assert (report.outcome, report.operation) == ("duplicate", None)
             return
-        stale = [] if same else self.model.leaning_on(one)
+        stale = [] if same else self.model.leaning_on(item)
         assert list(report.retired) == stale
-        self.done("correct", {one: new, **dict.fromkeys(stale)}, report.operation)
+        self.done("correct", {item: new, **dict.fromkeys(stale)}, report.operation)
 
     @precondition(lambda self: self.model.now())
     @rule(number=PICK, stop=st.none() | MOMENTS)
     def end(self, number: int, stop: datetime | None) -> None:
-        before, one = self.begin(), self.pick(number)
-        old, waiting = before[one], run_sync(self.memory.pending())
+        before, item = self.begin(), self.pick(number)
+        old, waiting = before[item], run_sync(self.memory.pending())
         if stop is not None and old["valid_from"] is not None and stop < old["valid_from"]:
             with pytest.raises(ArgumentError, match="valid_to"):
-                run_sync(self.memory.end(one, given(stop)))
+                run_sync(self.memory.end(item, given(stop)))
             return
-        report = run_sync(self.memory.end(one, given(stop)))
+        report = run_sync(self.memory.end(item, given(stop)))
         assert waiting or not run_sync(self.memory.pending()), "the vector of what ended is lost"
         if stop == old["valid_to"]:
             assert report.operation is None
             return
         new = {"text": old["text"], "valid_from": old["valid_from"], "valid_to": stop}
-        self.done("end", {one: new}, report.operation)
+        self.done("end", {item: new}, report.operation)
 
     @precondition(lambda self: len(self.model.now()) > 1)
     @rule(number=PICK, count=st.integers(2, 3), willing=st.booleans())
     def merge(self, number: int, count: int, willing: bool) -> None:
         before = self.begin()
-        able = [one for one, state in before.items() if not (willing and state["disabled"])]
+        able = [item for item, state in before.items() if not (willing and state["disabled"])]
         chosen = list(dict.fromkeys(able[(number + i) % len(able)] for i in range(count))) if able else []
         if len(chosen) < 2:
             return
-        states, text = [before[one] for one in chosen], self.text()
+        states, text = [before[item] for item in chosen], self.text()
         if any(state["disabled"] for state in states):
             with pytest.raises(ArgumentError, match="is disabled"):
                 run_sync(self.memory.merge(chosen, text))
@@ -291,12 +291,12 @@ class Life(RuleBasedStateMachine):
     def mark(self, ids: list[str], call: Callable[[], Any], name: str, new: Callable[[Any], Any]) -> None:
         before = self.begin()
         changed = {
-            one: new(before[one][name]) for one in ids if _told(new(before[one][name])) != _told(before[one][name])
+            item: new(before[item][name]) for item in ids if _told(new(before[item][name])) != _told(before[item][name])
         }
         operation = run_sync(call())
         assert (operation is None) == (not changed)
         if changed:
-            self.done("mark", {one: {name: value} for one, value in changed.items()}, operation.id)
+            self.done("mark", {item: {name: value} for item, value in changed.items()}, operation.id)
 
     @precondition(lambda self: self.model.now())
     @rule(number=PICK, other=PICK, pinned=st.booleans())
@@ -308,28 +308,30 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.model.now())
     @rule(number=PICK, disabled=st.booleans())
     def disable(self, number: int, disabled: bool) -> None:
-        one = self.pick(number)
+        item = self.pick(number)
         call = self.memory.disable if disabled else self.memory.enable
-        self.mark([one], lambda: call(one), "disabled", lambda _: disabled)
+        self.mark([item], lambda: call(item), "disabled", lambda _: disabled)
 
     @precondition(lambda self: self.model.now())
     @rule(number=PICK, tag=st.sampled_from("abc"), on=st.booleans(), weight=st.sampled_from([None, 0.0, 0.5, 1.0]))
     def tag_or_weigh(self, number: int, tag: str, on: bool, weight: float | None) -> None:
-        one = self.pick(number)
+        item = self.pick(number)
         if on:
-            self.mark([one], lambda: self.memory.tag(one, [tag]), "tags", lambda old: tuple(dict.fromkeys((*old, tag))))
+            self.mark(
+                [item], lambda: self.memory.tag(item, [tag]), "tags", lambda old: tuple(dict.fromkeys((*old, tag)))
+            )
         elif tag == "c":
-            self.mark([one], lambda: self.memory.set_importance(one, weight), "importance", lambda _: weight)
+            self.mark([item], lambda: self.memory.set_importance(item, weight), "importance", lambda _: weight)
         else:
             self.mark(
-                [one], lambda: self.memory.untag(one, [tag]), "tags", lambda old: tuple(x for x in old if x != tag)
+                [item], lambda: self.memory.untag(item, [tag]), "tags", lambda old: tuple(x for x in old if x != tag)
             )
 
     @precondition(lambda self: self.model.now())
     @rule(number=PICK, at=st.none() | MOMENTS)
     def expire(self, number: int, at: datetime | None) -> None:
-        one = self.pick(number)
-        self.mark([one], lambda: self.memory.expire(one, given(at)), "expires_at", lambda _: at)
+        item = self.pick(number)
+        self.mark([item], lambda: self.memory.expire(item, given(at)), "expires_at", lambda _: at)
 
     # taking back
 
@@ -359,13 +361,13 @@ class Life(RuleBasedStateMachine):
     def forget(self, number: int) -> None:
         """Those too that were undone or merged away, of which only old versions are left."""
         ids = list(dict.fromkeys(period.memory for period in self.model.periods))
-        one = ids[number % len(ids)]
-        derived = self.model.derived_from(one)
-        also = [other for other in self.model.merged_into(one) if other not in derived]
-        receipt = run_sync(self.memory.forget([one]))
-        assert (receipt.memories, receipt.derived, receipt.also) == ((one,), tuple(derived), tuple(sorted(also)))
+        item = ids[number % len(ids)]
+        derived = self.model.derived_from(item)
+        also = [other for other in self.model.merged_into(item) if other not in derived]
+        receipt = run_sync(self.memory.forget([item]))
+        assert (receipt.memories, receipt.derived, receipt.also) == ((item,), tuple(derived), tuple(sorted(also)))
         assert receipt.operation is not None
-        self.model.forget(Deed(receipt.operation, "forget", self.time, dict.fromkeys([one, *derived, *also])))
+        self.model.forget(Deed(receipt.operation, "forget", self.time, dict.fromkeys([item, *derived, *also])))
 
     # the world
 
@@ -407,15 +409,15 @@ class Life(RuleBasedStateMachine):
         now = self.model.now()
         names = (*CONTENT, *MARKS)
         every = run_sync(self.memory.list(limit=9999))
-        listed = {one.id: {name: _told(getattr(one, name)) for name in names} for one in every}
-        assert listed == {one: {name: _told(state[name]) for name in names} for one, state in now.items()}
+        listed = {item.id: {name: _told(getattr(item, name)) for name in names} for item in every}
+        assert listed == {item: {name: _told(state[name]) for name in names} for item, state in now.items()}
 
     @rule()
     def recall_agrees(self) -> None:
         assert self.recalled() == self.model.present(self.time)
-        pinned = {one for one, state in self.model.now().items() if state["pinned"]}
-        shown = [one for one in self.model.present(self.time) if one[0] in pinned]
-        assert sorted(_named(one) for one in run_sync(self.memory.pinned())) == shown
+        pinned = {item for item, state in self.model.now().items() if state["pinned"]}
+        shown = [item for item in self.model.present(self.time) if item[0] in pinned]
+        assert sorted(_named(item) for item in run_sync(self.memory.pinned())) == shown
 
     def moment(self, at: datetime | int) -> datetime:
         """A time, or that of one of the operations, or a little before it."""
@@ -441,11 +443,11 @@ class Life(RuleBasedStateMachine):
         """What stands beside it in its session comes along, by no search of its own."""
         moment = None if at is None else self.moment(at)
         asked = self.model.periods[number % len(self.model.periods)]
-        there = self.model.present(self.time) if moment is None else self.model.held(moment, self.time)
+        present = self.model.present(self.time) if moment is None else self.model.held(moment, self.time)
         found = self.recalled(asked.content["text"].split()[-1], as_of=given(moment))
-        assert set(found) <= set(there)
-        one = (asked.memory, asked.content["text"])
-        assert (one in found) == (one in there)
+        assert set(found) <= set(present)
+        item = (asked.memory, asked.content["text"])
+        assert (item in found) == (item in present)
 
     @precondition(lambda self: self.model.periods)
     @rule(number=PICK)
@@ -464,22 +466,22 @@ class Life(RuleBasedStateMachine):
     def the_log_agrees(self) -> None:
         listed = run_sync(self.memory.operations(limit=1000))
         undone = {deed.undoes.id: deed.id for deed in self.model.deeds if deed.undoes and not self.model.undone(deed)}
-        assert [(one.id, one.undoes, one.undone_by, timestamp_to_text(one.at)) for one in listed] == [
+        assert [(item.id, item.undoes, item.undone_by, timestamp_to_text(item.at)) for item in listed] == [
             (deed.id, deed.undoes and deed.undoes.id, undone.get(deed.id), timestamp_to_text(deed.at))
             for deed in reversed(self.model.deeds)
         ]
         forgotten: set[str] = set()
-        for one, deed in zip(listed, reversed(self.model.deeds), strict=True):
+        for item, deed in zip(listed, reversed(self.model.deeds), strict=True):
             forgotten |= set(deed.effects) if deed.kind == "forget" else set()
-            assert sorted(change.id for change in one.changes) == sorted(deed.root.effects)
-            said = [change.id for change in one.changes if change.old or change.new]
-            assert forgotten.isdisjoint(said), f"the log tells of what was forgotten: {said}"
+            assert sorted(change.id for change in item.changes) == sorted(deed.root.effects)
+            items = [change.id for change in item.changes if change.old or change.new]
+            assert forgotten.isdisjoint(items), f"the log tells of what was forgotten: {items}"
 
     @rule()
     def what_was_said_agrees(self) -> None:
         for session, expected in self.model.said.items():
-            said = run_sync(self.memory.conversations.load(session))
-            assert [(one.memory, one.message.text, one.at) for one in said] == expected
+            stated = run_sync(self.memory.conversations.load(session))
+            assert [(item.memory, item.message.text, item.at) for item in stated] == expected
 
     @rule()
     def counts_agree(self) -> None:
@@ -487,23 +489,25 @@ class Life(RuleBasedStateMachine):
         stats = run_sync(self.memory.stats())
         assert stats.memories == len(now)
         assert stats.lanes["archive"] == len(self.model.periods) - len(now)
-        assert (stats.pinned, stats.disabled) == tuple(sum(one[name] for one in now) for name in ("pinned", "disabled"))
+        assert (stats.pinned, stats.disabled) == tuple(
+            sum(item[name] for item in now) for name in ("pinned", "disabled")
+        )
         for counted, name in ((stats.expired, "expires_at"), (stats.ended, "valid_to")):
-            assert counted == sum(one[name] is not None and one[name] <= self.time for one in now)
-        assert stats.tags == dict(sorted(Counter(tag for one in now for tag in one["tags"]).items()))
-        shown = sum(self.model.shown(one, state["life"], self.time) for one, state in self.model.now().items())
+            assert counted == sum(item[name] is not None and item[name] <= self.time for item in now)
+        assert stats.tags == dict(sorted(Counter(tag for item in now for tag in item["tags"]).items()))
+        shown = sum(self.model.shown(item, state["life"], self.time) for item, state in self.model.now().items())
         assert run_sync(self.memory.count(disabled=False, expired=False)) == shown
 
     def everything_agrees(self) -> None:
         """At the time of each operation, and just before it; and every history, and every vector."""
         hiding = {"disabled": False, "expired": False}
-        for at in dict.fromkeys(time for deed in self.model.deeds for time in (deed.at, deed.at - TICK)):
-            held = run_sync(self.memory.list(as_of=at, limit=9999, **hiding))
-            assert sorted(map(_named, held)) == self.model.held(at, self.time)
-            known = run_sync(self.memory.list(known_at=at, limit=9999, **hiding))
-            assert sorted(map(_named, known)) == self.model.known(at, self.time, self.time)
-        for one in dict.fromkeys(period.memory for period in self.model.periods):
-            self.history_of(one)
+        for fromkey in dict.fromkeys(time for deed in self.model.deeds for time in (deed.at, deed.at - TICK)):
+            held = run_sync(self.memory.list(as_of=fromkey, limit=9999, **hiding))
+            assert sorted(map(_named, held)) == self.model.held(fromkey, self.time)
+            known = run_sync(self.memory.list(known_at=fromkey, limit=9999, **hiding))
+            assert sorted(map(_named, known)) == self.model.known(fromkey, self.time, self.time)
+        for item in dict.fromkeys(period.memory for period in self.model.periods):
+            self.history_of(item)
         self.recall_agrees()
         self.the_log_agrees()
         self.what_was_said_agrees()
@@ -515,7 +519,7 @@ class Life(RuleBasedStateMachine):
     def recalled(self, question: str = WORD, **options: Any) -> list[tuple[str, str]]:
         found = run_sync(self.memory.recall(question, 500, **options))
         ids = [hit.memory.id for hit in found] + [left.id for left in found.left_out]
-        return sorted(_named(one) for one in run_sync(self.memory.get(ids)) if one is not None)
+        return sorted(_named(item) for item in run_sync(self.memory.get(ids)) if item is not None)
 
 
 _TIMES = ("valid_from", "valid_to", "expires_at")

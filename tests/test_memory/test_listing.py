@@ -32,7 +32,7 @@ def keep(memory: LongTermMemory, text: str, **fields: Any) -> str:
 
 
 def texts(memory: LongTermMemory, **options: Any) -> list[str]:
-    return [one.text for one in run_sync(memory.list(**options))]
+    return [item.text for item in run_sync(memory.list(**options))]
 
 
 FILTERS = [
@@ -123,15 +123,15 @@ def test_a_page_reads_as_many_rows_in_a_large_memory_as_in_a_small_one(tmp_path,
     counts = []
     for size in (400, 4000):
         memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / f'{size}.db'}"), clock=ManualClock(NOW))
-        said = (NOW - (number * 7919 % size) * DAY for number in range(size))
-        run_sync(memory.remember_many(Memory(f"m{at}", occurred_at=at) for at in said))
+        stated = (NOW - (number * 7919 % size) * DAY for number in range(size))
+        run_sync(memory.remember_many(Memory(f"m{position}", occurred_at=position) for position in stated))
         page = run_sync(memory.list(order=order, limit=20))
         parsed.clear()
         again = run_sync(memory.list(order=order, limit=20))
         behind = run_sync(memory.list(order=order, limit=20, after=page.next))
         counts.append(len(parsed))
-        assert [one.id for one in again] == [one.id for one in page]
-        days = [one.occurred_at for one in (*page, *behind)]
+        assert [item.id for item in again] == [item.id for item in page]
+        days = [item.occurred_at for item in (*page, *behind)]
         if order != "id":
             assert days == [
                 NOW - day * DAY for day in (range(40) if order == "newest" else range(size - 1, size - 41, -1))
@@ -145,14 +145,14 @@ def test_list_pages_repeat_and_miss_no_entry_under_concurrent_writes(memory, ord
     seed = random.randrange(2**32)
     print("seed", seed)
     chance = random.Random(seed)
-    there = set()
+    present = set()
     for _ in range(40):
         memory.clock.now = NOW + timedelta(days=chance.randrange(20))
-        there.add(keep(memory, f"m{chance.random()}", id=f"{chance.randrange(10**9)}/x"))
-    stays, seen, after = set(there), [], None
+        present.add(keep(memory, f"m{chance.random()}", id=f"{chance.randrange(10**9)}/x"))
+    stays, seen, after = set(present), [], None
     while True:
         page = run_sync(memory.list(order=order, after=after, limit=7))
-        seen += [one.id for one in page]
+        seen += [item.id for item in page]
         assert len(page) == 7 or page.next is None
         if page.next is None:
             break
@@ -181,10 +181,10 @@ def test_a_full_last_page_has_no_next_cursor(memory):
 
 
 def test_list_and_count_follow_as_of_and_known_at(memory):
-    one = keep(memory, "I live in Lisbon.")
+    item = keep(memory, "I live in Lisbon.")
     keep(memory, "I had a cat.", valid_from=NOW - 9 * DAY, valid_to=NOW - DAY, kind="event")
     memory.clock.now += 10 * DAY
-    run_sync(memory.correct(one, "I live in Porto."))
+    run_sync(memory.correct(item, "I live in Porto."))
     mistake = run_sync(memory.remember("I live in Rome.")).operation
     memory.clock.now += DAY
     run_sync(memory.undo(mistake))
@@ -205,14 +205,14 @@ def test_known_at_lists_earlier_versions_in_their_place_in_every_order(memory, o
     memory.clock.now += DAY
     for id in "cd":
         run_sync(memory.correct(id, f"new {id}"))
-    there, after = [], None
+    present, after = [], None
     while True:
         page = run_sync(memory.list(order=order, known_at=NOW, limit=limit, after=after))
-        there += [one.id for one in page]
+        present += [item.id for item in page]
         if (after := page.next) is None:
             break
     expected = {"id": "a b c@2 d@5 e", "oldest": "a c@2 b e d@5", "newest": "d@5 e b c@2 a"}
-    assert there == expected[order].split()
+    assert present == expected[order].split()
 
 
 def test_stats_are_exact_and_of_one_namespace(memory):

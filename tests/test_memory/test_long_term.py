@@ -71,7 +71,7 @@ def memory(store):
 
 
 def texts(memory, **options):
-    return [one.text for one in run(memory.list(**options))]
+    return [each.text for each in run(memory.list(**options))]
 
 
 # --- remembering
@@ -169,8 +169,8 @@ def test_flushing_never_overwrites_a_correction(store):
             return await super().embed(texts, kind)
 
     assert run(LongTermMemory(store, embedder=CorrectedMeanwhile()).flush()).embedded == 1
-    one, other = store.get([first, second], namespace=LANE)
-    assert (one.text, one.vector) == ("iiii", None)
+    each, other = store.get([first, second], namespace=LANE)
+    assert (each.text, each.vector) == ("iiii", None)
     assert other.vector.tolist() == [0, 4, 0, 0]
 
 
@@ -296,8 +296,8 @@ def test_remember_many_stores_the_same_as_single_remember_calls(store):
         "stored",
         "stored",
     ]
-    assert [one.outcome for one in reports if one is not reports[3]] == [
-        one.outcome for one in lines if not isinstance(one, DuplicateKey)
+    assert [each.outcome for each in reports if each is not reports[3]] == [
+        each.outcome for each in lines if not isinstance(each, DuplicateKey)
     ]
     assert "already names" in reports[3].reason
 
@@ -340,30 +340,30 @@ def test_remember_many_of_no_items_gives_no_reports(memory):
 
 def test_remember_turn_stores_messages_in_history_and_memory_with_equal_sequence_numbers(memory):
     moment = datetime(2026, 5, 1, tzinfo=UTC)
-    said = [Message.user("I have a dog.", name="Ann", at=moment), Message.assistant("Nice!")]
-    reports = run(memory.remember_turn("s", said))
+    stated = [Message.user("I have a dog.", name="Ann", at=moment), Message.assistant("Nice!")]
+    reports = run(memory.remember_turn("s", stated))
     first, second = run(memory.get([report.id for report in reports]))
     assert (first.text, first.kind, first.role, first.speaker) == ("I have a dog.", "turn", "user", "Ann")
     assert (first.session, first.sequence, first.source) == ("s", 1, Source(session="s", sequence=1))
     assert (first.occurred_at, first.trust, first.actor) == (moment, Trust.USER, "user")
     assert (second.sequence, second.trust, second.actor) == (2, Trust.ASSISTANT, "assistant")
     stored = run(memory.conversations.load("s"))
-    assert [one.message for one in stored] == said
-    assert [one.memory for one in stored] == [first.id, second.id]
+    assert [each.message for each in stored] == stated
+    assert [each.memory for each in stored] == [first.id, second.id]
     assert run(memory.complete()) == 0
 
 
 def test_tool_calls_and_thinking_blocks_of_a_turn_are_stored_in_history_only(memory):
-    said = [
+    stated = [
         Message.user("add"),
         Message.assistant([ThinkingBlock(text="hm"), ToolCallBlock(id="1", name="add")]),
         Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text="3"),))]),
         Message.assistant("It is 3."),
     ]
-    reports = run(memory.remember_turn("s", said))
+    reports = run(memory.remember_turn("s", stated))
     assert [report.outcome for report in reports] == ["stored", "rejected", "stored", "stored"]
     assert "no text" in reports[1].reason
-    assert [one.message for one in run(memory.conversations.load("s"))] == said
+    assert [each.message for each in run(memory.conversations.load("s"))] == stated
     assert texts(memory) == ["add", "add\n3", "It is 3."]
 
 
@@ -400,7 +400,7 @@ def test_history_and_entries_of_a_turn_are_written_in_one_transaction(tmp_path):
     run(memory.remember_turn("s", [Message.user("first")]))
     with pytest.raises(RevisionConflict):
         run(memory.remember_turn("s", [Message.user("second")]))
-    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["first"]
+    assert [each.message.text for each in run(memory.conversations.load("s"))] == ["first"]
     run(memory.close())
 
 
@@ -414,8 +414,8 @@ def test_complete_remembers_history_messages_without_a_memory(memory):
     assert run(memory.complete()) == 2
     assert run(memory.complete()) == 0
     assert texts(memory) == ["told", "only in history"]
-    (there,) = run(memory.list(namespace="x"))
-    assert (there.text, there.session, there.sequence, there.kind) == ("elsewhere", "t", 1, "turn")
+    (present,) = run(memory.list(namespace="x"))
+    assert (present.text, present.session, present.sequence, present.kind) == ("elsewhere", "t", 1, "turn")
 
 
 def test_completing_obeys_the_policies(store):
@@ -478,7 +478,7 @@ def test_all_versions_are_listed_newest_first(memory):
     assert versions[1].supersedes == versions[2].id
     assert versions[0].retired_at is None
     assert versions[1].retired_at == versions[0].recorded_at
-    assert [one.text for one in run(memory.get([versions[2].id]))] == ["one"]
+    assert [each.text for each in run(memory.get([versions[2].id]))] == ["one"]
 
 
 def test_versions_of_ids_that_look_alike_are_kept_apart(memory):
@@ -560,7 +560,7 @@ def test_memories_are_listed_in_pages(memory):
         run(memory.remember(Memory(f"m{i}", id=f"id{i}", tags=("even",) if i % 2 == 0 else ())))
     first = run(memory.list(limit=2))
     rest = run(memory.list(after=first[-1].id))
-    assert [one.id for one in [*first, *rest]] == [f"id{i}" for i in range(5)]
+    assert [each.id for each in [*first, *rest]] == [f"id{i}" for i in range(5)]
     assert texts(memory, where={"tags": {"$contains": "even"}}) == ["m0", "m2", "m4"]
     assert run(memory.list(limit=0)) == []
     with pytest.raises(ArgumentError, match="limit"):
@@ -591,18 +591,18 @@ def test_a_given_history_object_stores_the_turns(store):
     history = InMemoryHistory()
     memory = LongTermMemory(store, history=history)
     run(memory.remember_turn("s", [Message.user("hello")]))
-    assert [one.message.text for one in run(history.load("s"))] == ["hello"]
+    assert [each.message.text for each in run(history.load("s"))] == ["hello"]
 
 
 def test_two_memories_on_one_file_see_each_other(tmp_path):
-    one, other = (LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), embedder=Toy()) for _ in range(2))
-    first = run(one.remember(Memory("from one", key="k")))
+    each, other = (LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), embedder=Toy()) for _ in range(2))
+    first = run(each.remember(Memory("from one", key="k")))
     assert run(other.remember(Memory("from one", key="k"))).id == first.id
     run(other.correct(first.id, "from the other"))
-    assert texts(one) == ["from the other"]
-    run(one.forget([first.id]))
+    assert texts(each) == ["from the other"]
+    run(each.forget([first.id]))
     assert run(other.get([first.id])) == [None]
-    run(one.close())
+    run(each.close())
     run(other.close())
 
 
@@ -628,10 +628,10 @@ def test_a_data_only_store_supports_remember_and_list_and_refuses_correct_and_sa
     for call, name in ((memory.correct(ident, "x"), "correct"), (memory.forget([ident], grace=timedelta(1)), "forget")):
         with pytest.raises(UnsupportedError, match=name):
             run(call)
-    (said,) = (record.getMessage() for record in caplog.records)
-    assert "DataOnlyStore has data alone" in said
-    assert "correct, end" in said
-    assert "database=" in said
+    (stated,) = (record.getMessage() for record in caplog.records)
+    assert "DataOnlyStore has data alone" in stated
+    assert "correct, end" in stated
+    assert "database=" in stated
 
 
 def test_forget_deletes_from_a_data_only_store_and_names_what_it_cannot_prove():

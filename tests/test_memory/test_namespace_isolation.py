@@ -151,7 +151,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
     """Return every call with arguments: the name of the method, and what to do with a memory in a namespace."""
     id, more = rng.choice(IDS), rng.sample(IDS, 2)
     text, word, session = sentence(rng), rng.choice(WORDS), rng.choice(SESSIONS)
-    said = [Message.user(text), Message.assistant(f"I see: {word}.")]
+    stated = [Message.user(text), Message.assistant(f"I see: {word}.")]
     day, operation = NOW + timedelta(hours=rng.randint(-3, 3)), f"o{rng.randint(1, 40)}"
     vectors, kept = rng.random() < 0.3, rng.choice(("newest", more[0]))
     chosen: dict[str, Any] = {"ids": more} if rng.random() < 0.5 else {"document": "notes.md"}
@@ -196,7 +196,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.remember", lambda m, n: m.remember(item, namespace=n)),
         ("LongTermMemory.remember", lambda m, n: m.remember(keyed, namespace=n)),
         ("LongTermMemory.remember_many", lambda m, n: m.remember_many([text, item, keyed, made], namespace=n)),
-        ("LongTermMemory.remember_turn", lambda m, n: m.remember_turn(session, said, namespace=n)),
+        ("LongTermMemory.remember_turn", lambda m, n: m.remember_turn(session, stated, namespace=n)),
         ("LongTermMemory.recall", lambda m, n: m.recall(f"Where is the {word}?", namespace=n, explain=True)),
         (
             "LongTermMemory.recall",
@@ -263,13 +263,13 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("KnowledgeBase.cite", cited),
         ("KnowledgeBase.remove", lambda m, n: knowledge(m, n).remove("notes.md")),
         ("KnowledgeBase.remove_folder", lambda m, n: knowledge(m, n).remove_folder(documents)),
-        ("ShortTermMemory.append", lambda m, n: window(m, n).append(*said)),
+        ("ShortTermMemory.append", lambda m, n: window(m, n).append(*stated)),
         ("ShortTermMemory.load", lambda m, n: window(m, n).load(limit=4)),
         ("ShortTermMemory.window", lambda m, n: window(m, n).window()),
         ("history.summary", lambda m, n: m.conversations.summary(session, "summary", namespace=n)),
         ("ShortTermMemory.clear", lambda m, n: window(m, n).clear()),
         ("history.sessions", lambda m, n: m.conversations.sessions(namespace=n)),
-        ("history.append", lambda m, n: m.conversations.append(session, said, namespace=n)),
+        ("history.append", lambda m, n: m.conversations.append(session, stated, namespace=n)),
         ("history.load", lambda m, n: m.conversations.load(session, namespace=n, limit=3, roles=["user"])),
         ("history.clear", lambda m, n: m.conversations.clear(session, namespace=n)),
         ("history.keep_summary", lambda m, n: summed_up(m.conversations, session, n)),
@@ -278,7 +278,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("Conversation.keep_summary", lambda m, n: summed_up(Conversation(m.conversations, session, n))),
         ("SummaryWindow.window", lambda m, n: policy().window(Conversation(m.conversations, session, n))),
         ("window_of", lambda m, n: window_of(policy(), Conversation(m.conversations, session, n))),
-        ("history.replace", lambda m, n: m.conversations.replace(session, said, namespace=n)),
+        ("history.replace", lambda m, n: m.conversations.replace(session, stated, namespace=n)),
         ("history.delete", lambda m, n: m.conversations.delete(session, [1, 2], namespace=n)),
     ]
 
@@ -355,17 +355,17 @@ async def answered(call: Call, memory: LongTermMemory, namespace: str) -> str:
 async def played(world: World, setting: Setting, mine: Sequence[Named], other: Sequence[Sequence[Named]]) -> list[str]:
     """Make the calls of *mine* in one namespace; of the *other* ones some come before, some between, some after."""
     before, between, after = other
-    said = []
+    stated = []
     for _, call in before:
         await answered(call, world.of(setting.other, 0), setting.other)
-    for minute, (one, beside) in enumerate(zip_longest(mine, between)):
+    for minute, (element, beside) in enumerate(zip_longest(mine, between)):
         if beside is not None:
             await answered(beside[1], world.of(setting.other, minute), setting.other)
-        if one is not None:
-            said.append(f"{one[0]}: {await answered(one[1], world.of(setting.mine, minute), setting.mine)}")
+        if element is not None:
+            stated.append(f"{element[0]}: {await answered(element[1], world.of(setting.mine, minute), setting.mine)}")
     for _, call in after:
         await answered(call, world.of(setting.other, len(mine)), setting.other)
-    return said
+    return stated
 
 
 @pytest.fixture(params=["numpy", "sqlite"])
@@ -378,8 +378,8 @@ def worlds(request: pytest.FixtureRequest, tmp_path: Path, setting: Setting) -> 
     shutil.copy(first, second)  # one key, so that the ids made of it are the same
     pair = World(f"sqlite:///{first}", setting), World(f"sqlite:///{second}", setting)
     yield pair
-    for one in pair:
-        asyncio.run(one.memory.close())
+    for element in pair:
+        asyncio.run(element.memory.close())
 
 
 @pytest.fixture
@@ -415,13 +415,13 @@ def test_contents_and_writes_of_another_namespace_change_no_public_answer(
     looks = [*looking(documents), *ending(documents)]
 
     async def told(world: World, others: Sequence[Sequence[Named]]) -> list[str]:
-        said = await played(world, setting, script, others)
-        return [*said, *await played(world, setting, looks, ((), (), ()))]
+        stated = await played(world, setting, script, others)
+        return [*stated, *await played(world, setting, looks, ((), (), ()))]
 
-    alone, beside = (asyncio.run(told(*one)) for one in zip(worlds, (((), (), ()), other), strict=True))
-    assert sum("Error" not in one and "NoSuchMemory" not in one for one in alone) > len(alone) / 3
-    for place, (one, same) in enumerate(zip(alone, beside, strict=True)):
-        assert one == same, f"seed {seed}, call {place}"
+    alone, beside = (asyncio.run(told(*element)) for element in zip(worlds, (((), (), ()), other), strict=True))
+    assert sum("Error" not in element and "NoSuchMemory" not in element for element in alone) > len(alone) / 3
+    for place, (element, same) in enumerate(zip(alone, beside, strict=True)):
+        assert element == same, f"seed {seed}, call {place}"
 
 
 OF_THE_FILE = {
@@ -468,13 +468,13 @@ def calls_of(face: Mapping[str, object]) -> set[str]:
     class does.
     """
     found = set()
-    for name, one in face.items():
-        if inspect.isfunction(one):
-            found |= {name} if _meets_memories(one) else set()
-        elif inspect.isclass(one) and not getattr(one, "_is_protocol", False):
-            history = "history" if issubclass(one, SqliteHistory) else name
-            methods = {n: m for n, m in inspect.getmembers(one, inspect.isroutine) if not n.startswith("_")}
-            every = one is LongTermMemory or history == "history" or _meets_memories(one)
+    for name, element in face.items():
+        if inspect.isfunction(element):
+            found |= {name} if _meets_memories(element) else set()
+        elif inspect.isclass(element) and not getattr(element, "_is_protocol", False):
+            history = "history" if issubclass(element, SqliteHistory) else name
+            methods = {n: m for n, m in inspect.getmembers(element, inspect.isroutine) if not n.startswith("_")}
+            every = element is LongTermMemory or history == "history" or _meets_memories(element)
             found |= {f"{history}.{n}" for n, method in methods.items() if every or _meets_memories(method)}
     return found
 
@@ -490,7 +490,11 @@ def _meets_memories(one: Callable[..., Any]) -> bool:
 
 def uncovered(face: Mapping[str, object], documents: Path) -> set[str]:
     made = {name for name, _ in calls_drawn(random.Random(0), documents)}
-    return {one for one in calls_of(face) - made if OF_THE_FILE.keys().isdisjoint({one, one.partition(".")[0]})}
+    return {
+        element
+        for element in calls_of(face) - made
+        if OF_THE_FILE.keys().isdisjoint({element, element.partition(".")[0]})
+    }
 
 
 FACE = {name: getattr(face, name) for face in (memory_face, memory.internals) for name in face.__all__}
@@ -502,7 +506,7 @@ def test_every_public_call_of_one_namespace_is_covered_by_the_isolation_scripts(
 
 def test_every_exemption_from_the_isolation_scripts_is_a_public_call() -> None:
     calls = calls_of(FACE)
-    assert set(OF_THE_FILE) <= calls | {one.partition(".")[0] for one in calls}
+    assert set(OF_THE_FILE) <= calls | {element.partition(".")[0] for element in calls}
 
 
 def test_a_new_public_call_missing_in_the_isolation_scripts_is_noticed(tmp_path: Path) -> None:
@@ -570,10 +574,10 @@ def test_lifting_tombstones_and_soft_deletes_of_one_namespace_leaves_those_of_an
 def test_history_rows_and_summaries_are_kept_apart_by_namespace(tmp_path: Path, kind: str) -> None:
     """The same session, numbers, memories and words in both; what goes of one stays of the other."""
     rows = InMemoryHistory().rows if kind == "numpy" else SqliteHistory(SqliteDatabase(tmp_path / "m.db")).rows
-    told = Summary("tale", "The kite flies, it was said.", 1, 1, NOW)
+    reported = Summary("tale", "The kite flies, it was said.", 1, 1, NOW)
     for namespace in ("mine", "other"):
         rows.append("monday", [Message.user("The kite flies.")], namespace=namespace, memories=["m1"])
-        assert rows.keep_summary("monday", told, before=None, made_of=[1], namespace=namespace)
+        assert rows.keep_summary("monday", reported, before=None, made_of=[1], namespace=namespace)
 
     def found(namespace: str) -> list[int]:
         asked = (
@@ -589,7 +593,7 @@ def test_history_rows_and_summaries_are_kept_apart_by_namespace(tmp_path: Path, 
 
     assert found("mine") == found("other") == [1] * 6
     rows.append("monday", [Message.user("It rains.")], namespace="third")
-    assert rows.keep_summary("monday", replace(told, text="Rain."), before=None, made_of=[1], namespace="third")
+    assert rows.keep_summary("monday", replace(reported, text="Rain."), before=None, made_of=[1], namespace="third")
     assert rows.erase_summaries([], lambda text: "kite" in text, namespace="third") == 0
     assert rows.erase_summaries([], lambda text: "kite" in text, namespace="other") == 1
     assert rows.summary("monday", "tale", namespace="mine") is not None

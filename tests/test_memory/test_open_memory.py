@@ -30,9 +30,9 @@ def test_open_memory_makes_one_file_with_owner_permissions_and_reopens_it(tmp_pa
     kept = run(memory.remember("I moved to Lisbon."))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     run(memory.close())
-    assert [one.name for one in path.parent.iterdir()] == ["m.db"]
+    assert [item.name for item in path.parent.iterdir()] == ["m.db"]
     again = open_memory(str(path), embedder=Toy())
-    assert [one.text for one in run(again.get([kept.id]))] == ["I moved to Lisbon."]
+    assert [item.text for item in run(again.get([kept.id]))] == ["I moved to Lisbon."]
     assert again.store.space == Space("toy/1", 2)
     run(again.close())
 
@@ -40,7 +40,7 @@ def test_open_memory_makes_one_file_with_owner_permissions_and_reopens_it(tmp_pa
 def test_open_memory_keeps_a_percent_sign_in_the_path(tmp_path):
     memory = open_memory(tmp_path / "50%20off.db")
     run(memory.close())
-    assert [one.name for one in tmp_path.iterdir()] == ["50%20off.db"]
+    assert [item.name for item in tmp_path.iterdir()] == ["50%20off.db"]
 
 
 def test_the_fields_that_recall_filters_by_are_declared(tmp_path):
@@ -87,7 +87,7 @@ def test_open_memory_completes_history_messages_under_the_write_policies(tmp_pat
     run(first.conversations.append("s", [Message.user("ok"), Message.user("I have a dog.")]))
     run(first.close())
     second = open_memory(tmp_path / "m.db", embedder=Toy(), policies=[MinimumLength(5)])
-    assert [one.text for one in run(second.list())] == ["I have a dog."]
+    assert [item.text for item in run(second.list())] == ["I have a dog."]
     assert run(second.pending()) == 1
     run(second.remember("Something new."))
     assert run(second.pending()) == 0
@@ -110,7 +110,7 @@ def test_a_file_that_is_not_a_memory_is_left_as_it_was(tmp_path, content):
     with pytest.raises(NotAStore, match=r"m\.db"):
         open_memory(path)
     assert path.read_bytes() == content
-    assert [one.name for one in tmp_path.iterdir()] == ["m.db"]
+    assert [item.name for item in tmp_path.iterdir()] == ["m.db"]
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"])
@@ -132,7 +132,7 @@ def test_a_backup_is_a_whole_memory(tmp_path):
     run(memory.remember("after the backup"))
     run(memory.close())
     copy = open_memory(tmp_path / "copy.db", embedder=Toy())
-    assert sorted(one.text for one in run(copy.list())) == ["I moved.", "hello there"]
+    assert sorted(item.text for item in run(copy.list())) == ["I moved.", "hello there"]
     assert len(run(copy.conversations.load("s"))) == 1
     assert run(copy.remember(Memory("I moved.", key="k"))).outcome == "duplicate"
     assert copy.store.verify() == []

@@ -44,9 +44,9 @@ def operation(id: str, *changes: MemoryChange, at: datetime = NOW) -> Operation:
 def test_the_operation_log_lists_newest_first_by_write_order_not_by_time(log: OperationLog) -> None:
     log.add("", operation("a", MemoryChange("m", 1), at=NOW))
     log.add("", operation("b", MemoryChange("n", 2), at=NOW - timedelta(days=400)))
-    assert [one.id for one in log.list("")] == ["b", "a"]
-    assert [one.id for one in log.list("", before="b")] == ["a"]
-    assert [one.id for one in log.list("", limit=1)] == ["b"]
+    assert [item.id for item in log.list("")] == ["b", "a"]
+    assert [item.id for item in log.list("", before="b")] == ["a"]
+    assert [item.id for item in log.list("", limit=1)] == ["b"]
 
 
 def test_an_operation_comes_back_as_it_was(log: OperationLog) -> None:
@@ -62,8 +62,8 @@ def test_the_operation_log_can_be_read_by_memory_and_by_namespace(log: Operation
     log.add("", operation("a", MemoryChange("m", 1)))
     log.add("", operation("b", MemoryChange("n", 1)))
     log.add("other", operation("c", MemoryChange("m", 1)))
-    assert [one.id for one in log.list("", memory="m")] == ["a"]
-    assert [one.id for one in log.list("other")] == ["c"]
+    assert [item.id for item in log.list("", memory="m")] == ["a"]
+    assert [item.id for item in log.list("other")] == ["c"]
     assert log.get("other", "a") is None
 
 
@@ -77,8 +77,8 @@ def test_later_groups_the_following_operations_by_memory_with_only_its_changes(l
     log.add("", operation("c", MemoryChange("n", None, gone=True), MemoryChange("m", 3), at=NOW - timedelta(days=400)))
     log.undone("", "b", "c")
     later = log.later("", "it")
-    assert {id: [one.id for one in those] for id, those in later.items()} == {"m": ["c", "b"], "n": ["c"]}
-    assert [one.changes for one in later["m"]] == [(MemoryChange("m", 3),), (pinned,)]
+    assert {id: [item.id for item in those] for id, those in later.items()} == {"m": ["c", "b"], "n": ["c"]}
+    assert [item.changes for item in later["m"]] == [(MemoryChange("m", 3),), (pinned,)]
     assert later["m"][1].undone_by == "c"
     assert dict(log.later("", "c")) == {}
     with pytest.raises(ArgumentError, match="d"):
@@ -131,12 +131,12 @@ def test_each_change_of_a_memory_is_logged_with_its_actor(memory: LongTermMemory
     corrected = run_sync(memory.correct(kept.id, "I live in Porto.", actor="assistant", approved_by="user"))
     gone = run_sync(memory.forget([kept.id]))
     log = run_sync(memory.operations(memory=kept.id))
-    assert [(one.kind, one.actor) for one in log] == [
+    assert [(item.kind, item.actor) for item in log] == [
         ("forget", "user"),
         ("correct", "assistant"),
         ("remember", "user"),
     ]
-    assert [one.id for one in log] == [gone.operation, corrected.operation, kept.operation]
+    assert [item.id for item in log] == [gone.operation, corrected.operation, kept.operation]
     assert log[0].changes[0].gone
 
 
@@ -144,8 +144,8 @@ def test_remember_many_and_remember_turn_log_one_operation_of_the_least_trusted_
     lines = run_sync(memory.remember_many(["one thing", Memory(text="another", actor="tool", trust="tool")]))
     turn = run_sync(memory.remember_turn("s", [Message.user("I sail."), Message.assistant("Where do you sail?")]))
     newest, older = run_sync(memory.operations())
-    assert {one.operation for one in lines} == {older.id}
-    assert {one.operation for one in turn} == {newest.id}
+    assert {line.operation for line in lines} == {older.id}
+    assert {line.operation for line in turn} == {newest.id}
     assert (older.actor, newest.actor) == ("tool", "assistant")
 
 

@@ -28,7 +28,7 @@ async def memory(request, tmp_path: Path):
 
 
 async def texts(memory: LongTermMemory, namespace: str = "") -> list[str]:
-    return [one.text for one in await memory.pinned(namespace=namespace)]
+    return [item.text for item in await memory.pinned(namespace=namespace)]
 
 
 async def test_pinned_memories_are_ordered_by_importance_then_newest_first(memory) -> None:
@@ -74,22 +74,22 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
         ids: list[str] = []
         for step in range(120):
             what = rng.choice(["add", "add", "pin", "unpin", "correct", "forget", "disable", "enable", "turn"])
-            one = rng.choice(ids) if ids else None
-            if what == "add" or one is None:
+            hit = rng.choice(ids) if ids else None
+            if what == "add" or hit is None:
                 ids.append((await memory.remember(Memory(text=f"text {step}", pinned=rng.random() < 0.5))).id)
             elif what == "correct":
-                await memory.correct(one, f"corrected {step}")
+                await memory.correct(hit, f"corrected {step}")
             elif what == "forget":
-                await memory.forget([one])
-                ids.remove(one)
+                await memory.forget([hit])
+                ids.remove(hit)
             elif what == "turn":
                 await memory.remember_many([f"said {step}", f"answered {step}"])
             else:
-                await getattr(memory, what)([one])
+                await getattr(memory, what)([hit])
             if rng.random() < 0.5:
                 everything = [found for found in await memory.list(limit=1000) if found.pinned and not found.disabled]
                 found = await memory.pinned()
-                assert {(one.id, one.text) for one in found} == {(one.id, one.text) for one in everything}
+                assert {(hit.id, hit.text) for hit in found} == {(hit.id, hit.text) for hit in everything}
 
 
 async def test_pinned_sees_the_pins_of_another_process_at_the_next_call(tmp_path: Path) -> None:

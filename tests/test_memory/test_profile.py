@@ -56,8 +56,8 @@ async def test_a_statement_stands_under_its_subject_and_topics(text: str, subjec
 
 
 async def test_the_newest_home_comes_first_and_the_older_one_ended_when_it_began() -> None:
-    told = await profile_of("I live in Lyon.", "I like tea.", "I moved to Grenoble.")
-    assert told == [
+    profile = await profile_of("I live in Lyon.", "I like tea.", "I moved to Grenoble.")
+    assert profile == [
         ("", "home", "I moved to Grenoble.", ""),
         ("", "home", "I live in Lyon.", "3 Jan"),
         ("", "preferences", "I like tea.", ""),
@@ -72,11 +72,11 @@ async def test_a_home_that_another_replaced_comes_behind_it_however_late_it_was_
 
 
 async def test_a_relative_is_one_by_name_and_by_kin_word() -> None:
-    told = await profile_of(
+    profile = await profile_of(
         "My husband is called Marek.", "Marek is allergic to nuts.", "My husband likes tea.", "Bob naps."
     )
-    assert {subject for subject, *_ in told} == {"husband Marek"}
-    assert len(told) == 3
+    assert {subject for subject, *_ in profile} == {"husband Marek"}
+    assert len(profile) == 3
 
 
 async def test_what_documents_say_and_what_is_over_is_left_out_and_wordings_are_one() -> None:
@@ -84,13 +84,13 @@ async def test_what_documents_say_and_what_is_over_is_left_out_and_wordings_are_
     gone = Memory("I like milk.", expires_at=FIRST + timedelta(days=1))
     off = Memory("I like water.", disabled=True)
     over = Memory("I like mate.", valid_to=FIRST + timedelta(days=1))
-    told = await profile_of("I like tea.", "i like tea", page, gone, off, over)
-    assert told == [("", "preferences", "i like tea", "")]
+    profile = await profile_of("I like tea.", "i like tea", page, gone, off, over)
+    assert profile == [("", "preferences", "i like tea", "")]
 
 
 async def test_topics_are_limited_and_attributes_and_a_filter_narrow_them() -> None:
-    said = ["My name is Clara.", *(f"I like tea number {number}." for number in range(7))]
-    assert [text for *_, text, _ in await profile_of(*said, limit=2)] == [said[0], said[7], said[6]]
-    assert [text for *_, text, _ in await profile_of(*said, attributes=True)] == [said[0]]
-    assert await profile_of(*said, where={"role": "assistant"}) == []
+    items = ["My name is Clara.", *(f"I like tea number {number}." for number in range(7))]
+    assert [text for *_, text, _ in await profile_of(*items, limit=2)] == [items[0], items[7], items[6]]
+    assert [text for *_, text, _ in await profile_of(*items, attributes=True)] == [items[0]]
+    assert await profile_of(*items, where={"role": "assistant"}) == []
     assert await profile_of() == []

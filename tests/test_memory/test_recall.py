@@ -385,7 +385,7 @@ def test_a_warm_recaller_answers_as_a_cold_one_after_any_writes(store: Lifecycle
     warm = retriever_of(store)
     pool = [*TALK, *FACTS]
     for step in range(12):
-        chosen = [pool[at] for at in rng.choice(len(pool), 4, replace=False)]
+        chosen = [pool[position] for position in rng.choice(len(pool), 4, replace=False)]
         if step % 3 == 2:
             store.delete([memory.id for memory in chosen], namespace="/conversation")
         else:
@@ -403,8 +403,8 @@ def test_the_order_of_writing_moves_no_score(tmp_path: Path) -> None:
     answers = []
     for _ in range(3):
         store = open_store("numpy:", space=Space(EMBEDDER.fingerprint, EMBEDDER.dimension), fields=DECLARED_FIELDS)
-        for at in rng.permutation(len(TALK)):
-            put(store, [TALK[at]])
+        for position in rng.permutation(len(TALK)):
+            put(store, [TALK[position]])
         found = ask(retriever_of(store), "What did Anna name her puppy?")
         answers.append([(hit.memory.id, hit.score) for hit in found])
     assert answers[0] == answers[1] == answers[2]
@@ -446,9 +446,9 @@ def test_threads_may_recall_and_write_concurrently(store: LifecycleStore) -> Non
 
     def work(name: str) -> None:
         try:
-            for at in range(8):
-                put(store, [Memory(f"cello number {at} of {name}", id=f"{name}{at}")])
-                assert f"{name}{at}" in ids(ask(retriever, f"cello number {at} of {name}"))
+            for number in range(8):
+                put(store, [Memory(f"cello number {number} of {name}", id=f"{name}{number}")])
+                assert f"{name}{number}" in ids(ask(retriever, f"cello number {number} of {name}"))
         except BaseException as error:  # handed to the test's own thread
             failures.append(error)
 

@@ -41,8 +41,8 @@ def memory(url: str = "numpy:", *, embedder: HashingEmbedder | None = None) -> L
 
 def turns() -> list[Memory]:
     return [
-        Memory(text, kind="turn", speaker=who, session="s", sequence=at, key=f"k{at}")
-        for at, (who, text) in enumerate(TALK)
+        Memory(text, kind="turn", speaker=who, session="s", sequence=position, key=f"k{position}")
+        for position, (who, text) in enumerate(TALK)
     ]
 
 
@@ -69,10 +69,10 @@ def test_the_confidence_scale_maps_the_bound_to_the_abstention_level_and_keeps_i
 
 
 def test_a_candidate_that_matches_everything_is_sure_with_a_vector_and_without():
-    one = shares(1.0)
-    assert topic_confidence(one, one, None, bonus=0.0, bounds=BOUNDS) == 1.0
-    assert topic_confidence(one, one, one, bonus=0.0, bounds=BOUNDS) == 1.0
-    assert topic_confidence(one * 0, one * 0, one * 0, bonus=0.05, bounds=BOUNDS) == 0.0
+    item = shares(1.0)
+    assert topic_confidence(item, item, None, bonus=0.0, bounds=BOUNDS) == 1.0
+    assert topic_confidence(item, item, item, bonus=0.0, bounds=BOUNDS) == 1.0
+    assert topic_confidence(item * 0, item * 0, item * 0, bonus=0.05, bounds=BOUNDS) == 0.0
 
 
 def test_topic_confidence_needs_one_candidate_that_matches_in_words_and_vector():
@@ -122,13 +122,13 @@ def test_contents_of_other_namespaces_change_neither_scores_nor_confidence(tmp_p
 
     def answers(held: LongTermMemory) -> list[tuple[object, ...]]:
         found = [run(held.recall(text, namespace="ana")) for text in asked]
-        return [(one.confidence, one.abstain, [(hit.memory.text, hit.score) for hit in one]) for one in found]
+        return [(item.confidence, item.abstain, [(hit.memory.text, hit.score) for hit in item]) for item in found]
 
     alone, among = memory(embedder=embedder), memory(f"sqlite:///{tmp_path}/m.db", embedder=embedder)
     for held in (alone, among):
         run(held.remember_many(turns(), namespace="ana"))
     before = answers(among)
-    others = [Memory(f"The cello of number {at} is allergic to walnuts.", speaker="Anna") for at in range(200)]
+    others = [Memory(f"The cello of number {number} is allergic to walnuts.", speaker="Anna") for number in range(200)]
     for name in ("bob", "", "ana/x", "ana2"):
         run(among.remember_many(others, namespace=name))
     assert answers(among) == before == answers(alone)
@@ -195,9 +195,9 @@ def test_the_recall_result_counts_the_searched_memories(tmp_path: Path):
 
 def test_a_repeated_question_lends_its_words_to_its_answer_only():
     held = memory(embedder=HashingEmbedder(dimension=256))
-    told = ("I started at the observatory.", "Where do I work?", "Thanks a lot.")
-    said = [("user", text) for text in told]
-    run(held.remember_many(_session("a", said)))
+    given = ("I started at the observatory.", "Where do I work?", "Thanks a lot.")
+    items = [("user", text) for text in given]
+    run(held.remember_many(_session("a", items)))
     found = run(held.recall("Where do I work?", explain=True, all_utterances=True))
     thanks = next(hit for hit in found if hit.memory.text == "Thanks a lot.")
     assert thanks.parts.get("words", 0.0) == 0.0
@@ -210,6 +210,6 @@ def test_a_repeated_question_lends_its_words_to_its_answer_only():
 
 def _session(name: str, said: list[tuple[str, str]]) -> list[Memory]:
     return [
-        Memory(text, kind="turn", role=role, session=name, sequence=at, key=f"{name}{at}")
-        for at, (role, text) in enumerate(said)
+        Memory(text, kind="turn", role=role, session=name, sequence=position, key=f"{name}{position}")
+        for position, (role, text) in enumerate(said)
     ]

@@ -186,8 +186,8 @@ def test_a_query_of_a_person_a_place_and_a_time_finds_where_that_person_was(talk
         ("Ana", "Good night!"),
     ]
     for place, (speaker, text) in enumerate(lines):
-        said = moment + timedelta(minutes=place)
-        turn = Memory(text, kind="turn", speaker=speaker, session="s", sequence=place, occurred_at=said)
+        stated = moment + timedelta(minutes=place)
+        turn = Memory(text, kind="turn", speaker=speaker, session="s", sequence=place, occurred_at=stated)
         run(talk.remember(turn))
     assert dated(talk, "Where was Ben on 11 August?", 1) == ["I spent the whole day at the lake in Constance."]
     assert dated(talk, "Where was Ana on 11 August?", 1) == ["I stayed at the office in Zurich."]
@@ -230,8 +230,8 @@ def memory(tmp_path):
 
 
 def told(memory: LongTermMemory, back: int, text: str, speaker: str = "Ana") -> str:
-    at = NOW - timedelta(days=back)
-    return run(memory.remember(Memory(text, speaker=speaker, occurred_at=at))).id
+    position = NOW - timedelta(days=back)
+    return run(memory.remember(Memory(text, speaker=speaker, occurred_at=position))).id
 
 
 def found(memory: LongTermMemory, question: str, **options: object) -> list[str]:
@@ -286,9 +286,12 @@ def test_a_later_statement_of_another_thing_is_no_change(memory, question: str, 
 
 def test_a_statement_outdates_from_its_valid_from_time_not_its_occurred_at_time(memory):
     told(memory, 50, "The rent of the flat is nine hundred.")
-    at = NOW - timedelta(days=5)
+    position = NOW - timedelta(days=5)
     late = Memory(
-        "The rent of the flat is now a thousand.", speaker="Ana", occurred_at=at, valid_from=at - timedelta(40)
+        "The rent of the flat is now a thousand.",
+        speaker="Ana",
+        occurred_at=position,
+        valid_from=position - timedelta(40),
     )
     new = run(memory.remember(late)).id
     assert found(memory, "What is the rent of the flat?", as_of=NOW - timedelta(days=20))[0] == new

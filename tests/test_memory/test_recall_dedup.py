@@ -27,11 +27,11 @@ def scored(
 def packed(
     memories: list[Memory], k: int = 10, *, source: ScoredCandidates | None = None, **options: object
 ) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
-    source = source or scored({memory.id: 1 - at / 10 for at, memory in enumerate(memories)})
+    source = source or scored({memory.id: 1 - position / 10 for position, memory in enumerate(memories)})
     held = {memory.id: to_entry(memory) for memory in memories}
 
     def fetch(page: object) -> list[Entry | None]:
-        return [held.get(one.id) for one in page]  # type: ignore[attr-defined]
+        return [held.get(item.id) for item in page]  # type: ignore[attr-defined]
 
     return pack_candidates(merge_ranked([source], 100), k=k, fetch=fetch, **options)  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def test_k_of_zero_gives_nothing() -> None:
 
 def test_equal_scores_are_ordered_by_id_whatever_their_place() -> None:
     source = scored({"c": 0.5, "a": 0.5, "b": 0.5, "d": 0.9})
-    assert [one.id for one in merge_ranked([source], 3)] == ["d", "a", "b"]
+    assert [item.id for item in merge_ranked([source], 3)] == ["d", "a", "b"]
     assert top_positions(("c", "a", "b"), np.array([1.0, 1.0, 1.0]), 2) == [1, 2]
 
 
@@ -76,8 +76,8 @@ def test_the_same_words_in_two_documents_are_both_cited() -> None:
 
 
 def test_folding_still_fills_k() -> None:
-    memories = [Memory("same", id=f"a{at}") for at in range(8)] + [
-        Memory(f"other {at}", id=f"b{at}") for at in range(9)
+    memories = [Memory("same", id=f"a{number}") for number in range(8)] + [
+        Memory(f"other {number}", id=f"b{number}") for number in range(9)
     ]
     hits, _ = packed(memories, 5)
     assert ids(hits) == ["a0", "b0", "b1", "b2", "b3"]
@@ -89,9 +89,9 @@ def test_versions_of_one_memory_are_folded_into_the_better() -> None:
     memories = {"a": to_entry(Memory("new", id="a")), "a@3": to_entry(Memory("old", id="a@3"))}
 
     hits, left = pack_candidates(
-        merge_ranked([live, old], 9), k=5, fetch=lambda page: [memories[one.id] for one in page]
+        merge_ranked([live, old], 9), k=5, fetch=lambda page: [memories[item.id] for item in page]
     )
-    assert (ids(hits), [one.id for one in left]) == (["a"], ["a@3"])
+    assert (ids(hits), [item.id for item in left]) == (["a"], ["a@3"])
 
 
 def test_the_token_budget_skips_texts_that_do_not_fit_and_lists_them_as_omitted() -> None:
@@ -117,8 +117,8 @@ def test_calibrated_partitions_are_merged_by_their_topic_confidence() -> None:
     weak = scored({"a": 3.0, "b": 1.5}, topic=0.4).calibrated()
     strong = scored({"c": 0.5, "d": 0.1}, "/documents/d", "documents", topic=0.8).calibrated()
     ranked = merge_ranked([weak, strong], 9)
-    assert [one.id for one in ranked] == ["c", "a", "b", "d"]
-    assert [round(one.score, 6) for one in ranked] == [0.8, 0.4, 0.2, 0.16]
+    assert [item.id for item in ranked] == ["c", "a", "b", "d"]
+    assert [round(item.score, 6) for item in ranked] == [0.8, 0.4, 0.2, 0.16]
     assert isinstance(ranked[0], RankedCandidate)
 
 
@@ -160,12 +160,14 @@ def test_no_candidate_is_folded_into_one_omitted_by_the_token_budget() -> None:
 def test_every_candidate_before_the_last_hit_is_a_hit_or_omitted_and_the_budget_holds(seed: int) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    memories = [Memory(" ".join(rng.choice(list("abcd"), rng.integers(1, 6))), id=f"m{at:02}") for at in range(40)]
+    memories = [
+        Memory(" ".join(rng.choice(list("abcd"), rng.integers(1, 6))), id=f"m{number:02}") for number in range(40)
+    ]
     hits, left = packed(memories, 8, token_budget=40, counter=len)
-    kept, out = ids(hits), [one.id for one in left]
+    kept, out = ids(hits), [item.id for item in left]
     assert sum(len(hit.memory.text) for hit in hits) <= 40
     assert kept == sorted(kept)
     assert not set(kept) & set(out)
     until = int(kept[-1][1:]) if len(kept) == 8 else len(memories) - 1
-    assert sorted([*kept, *out])[: until + 1] == [f"m{at:02}" for at in range(until + 1)]
+    assert sorted([*kept, *out])[: until + 1] == [f"m{number:02}" for number in range(until + 1)]
     assert (hits, left) == packed(memories, 8, token_budget=40, counter=len)

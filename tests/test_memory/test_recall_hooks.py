@@ -34,7 +34,7 @@ TEXTS = [
 def memory(request, tmp_path: Path):
     url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path}/m.db"
     opened = LongTermMemory(open_store(url), embedder=HashingEmbedder(dimension=64))
-    run(opened.remember_many([Memory(text, key=f"k{at}") for at, text in enumerate(TEXTS)]))
+    run(opened.remember_many([Memory(text, key=f"k{position}") for position, text in enumerate(TEXTS)]))
     yield opened
     run(opened.close())
 
@@ -120,7 +120,7 @@ def test_equal_scores_of_a_reranker_leave_the_order(memory):
 
     ranked = keys(run(memory.recall("mill bees honey", hooks=RecallHooks(rerank=halves, share=1.0))))
     plain_order = keys(run(memory.recall("mill bees honey")))
-    assert ranked[2:] == [one for one in plain_order if one not in ranked[:2]]
+    assert ranked[2:] == [item for item in plain_order if item not in ranked[:2]]
 
 
 def test_a_reranker_sees_no_more_than_its_depth_and_the_rest_comes_after(memory):
@@ -143,10 +143,10 @@ def test_the_cosine_of_an_embedder_serves_as_a_reranker(memory):
     async def cosine(question: str, texts: Sequence[str]) -> Sequence[float]:
         rows = np.asarray(await embedder.embed([question, *texts]))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        return [float(one) for one in rows[1:] @ rows[0]]
+        return [float(item) for item in rows[1:] @ rows[0]]
 
     question = "Which falcon breeds in the steeple?"
-    nearest = np.argsort([-one for one in run(cosine(question, TEXTS))], kind="stable")
+    nearest = np.argsort([-item for item in run(cosine(question, TEXTS))], kind="stable")
     found = run(memory.recall(question, 6, hooks=RecallHooks(rerank=cosine, share=1.0)))
     assert keys(found) == nearest.tolist()
     assert not [note for note in found.notes if "left out" in note]
@@ -208,7 +208,7 @@ def test_a_reranked_answer_keeps_to_k_and_to_the_budget(memory):
     found = run(memory.recall("mill bees honey", 2, hooks=hooks, token_budget=60, counter=len))
     assert len(found) <= 2
     assert sum(len(hit.memory.text) for hit in found) <= 60
-    assert {one.reason for one in found.left_out} <= {"over the token budget"}
+    assert {item.reason for item in found.left_out} <= {"over the token budget"}
 
 
 def test_why_not_takes_the_rerank_hook_into_account(memory):

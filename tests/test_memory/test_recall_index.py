@@ -70,7 +70,7 @@ class Letters:
     fingerprint = "letters"
 
     def words(self, words: Sequence[str]) -> NDArray[np.float32]:
-        rows = np.array([[word.count(chr(97 + at)) for at in range(26)] for word in words], np.float32)
+        rows = np.array([[word.count(chr(97 + number)) for number in range(26)] for word in words], np.float32)
         rows = rows.reshape(len(words), 26)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
@@ -105,14 +105,14 @@ def turns(count: int, seed: int) -> list[Memory]:
         Memory(
             " ".join(rng.choice(WORDS, int(rng.integers(1, 6))))
             + (". The end." if rng.random() < 0.4 else "")
-            + "?" * int(at % 3 == 0),
-            id=f"m{at:02d}",
-            speaker=["Anna", "Bela"][at % 2],
-            session=f"s{at // 8}",
-            sequence=at % 8,
-            occurred_at=DAY + timedelta(days=at // 8),
+            + "?" * int(number % 3 == 0),
+            id=f"m{number:02d}",
+            speaker=["Anna", "Bela"][number % 2],
+            session=f"s{number // 8}",
+            sequence=number % 8,
+            occurred_at=DAY + timedelta(days=number // 8),
         )
-        for at in range(count)
+        for number in range(count)
     ]
 
 
@@ -132,8 +132,8 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     rows = index.rows(ids)
     asked = question("Which gardens and rivers did Anna see in 1 May 2024?", index)
     words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(ids)))
-    names = {int(at): name for at, name in zip(rows, ids, strict=True)} | {-1: ""}
-    sides = [[names[int(one)] for one in side] for side in (*neighbour_window(index.links, rows).sides,)]
+    names = {int(number): name for number, name in zip(rows, ids, strict=True)} | {-1: ""}
+    sides = [[names[int(item)] for item in side] for side in (*neighbour_window(index.links, rows).sides,)]
     sessions = index.session_bm25.scores([index.vocabulary.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
@@ -160,7 +160,7 @@ def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None
     memories = turns(30, seed)
     ids = [memory.id for memory in memories]
     fresh = snapshot(indexed(memories), ids)
-    shuffled = [memories[at] for at in rng.permutation(30)]
+    shuffled = [memories[position] for position in rng.permutation(30)]
     noisy = RetrievalIndex(Letters())
     for memory in shuffled:
         if rng.random() < 0.5:
@@ -192,13 +192,13 @@ def test_word_match_is_one_for_equal_stems_else_the_nearest_cosine() -> None:
     words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], 20))
     found = word_match(words, index.rows(ids), index)
     mean = Letters().words(common_words()).astype(np.float64).mean(axis=0)
-    for at, memory in enumerate(memories):
+    for position, memory in enumerate(memories):
         for column, term in enumerate(asked.terms):
             near = []
             for word in stem(memory.text):
-                a, b = (Letters().words([one])[0] - mean for one in (term, word))
+                a, b = (Letters().words([item])[0] - mean for item in (term, word))
                 near.append(1.0 if word == term else float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)))
-            assert found[at, column] == pytest.approx(max(0.0, *near), abs=3e-3)
+            assert found[position, column] == pytest.approx(max(0.0, *near), abs=3e-3)
 
 
 def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
@@ -231,21 +231,21 @@ def test_text_match_finds_the_best_passage_among_word_runs_inside_sentences(seed
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     texts = [". ".join(" ".join(rng.choice(WORDS, rng.integers(1, 40))) for _ in range(3)) for _ in range(12)]
-    index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
+    index = indexed([Memory(text, id=str(number)) for number, text in enumerate(texts)])
     asked = question("apple river music stone", index)
     words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(texts)))
     words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 4.0, 8.0])[: len(words.numbers)])
-    found = text_match(words, index.rows([str(at) for at in range(len(texts))]), index)
+    found = text_match(words, index.rows([str(number) for number in range(len(texts))]), index)
     weights = dict(zip(asked.terms, words.weights.tolist(), strict=True))
-    for at, text in enumerate(texts):
+    for number, text in enumerate(texts):
         best = 0.0
         for sentence in text.split(". "):
-            said = stem(sentence)
-            for start in range(0, max(len(said) - PASSAGE_WORDS // 2, 1), PASSAGE_WORDS // 2):
+            stated = stem(sentence)
+            for start in range(0, max(len(stated) - PASSAGE_WORDS // 2, 1), PASSAGE_WORDS // 2):
                 best = max(
-                    best, sum(weights[term] for term in set(said[start : start + PASSAGE_WORDS]) & weights.keys())
+                    best, sum(weights[term] for term in set(stated[start : start + PASSAGE_WORDS]) & weights.keys())
                 )
-        assert found.passage[at] == best
+        assert found.passage[number] == best
 
 
 def test_sentence_similarity_counts_the_words_of_one_sentence_only() -> None:
@@ -275,11 +275,11 @@ def test_question_similarity_is_the_cosine_of_weighted_word_sums(vectors: Letter
         "the?",
     ]
     index = RetrievalIndex(vectors)
-    for at, text in enumerate(texts):
-        put(index, Memory(text, id=str(at)))
-    said = question("apple river engine", index)
+    for number, text in enumerate(texts):
+        put(index, Memory(text, id=str(number)))
+    stated = question("apple river engine", index)
     df = {"apple": 3, "river": 3}
-    words = weigh_terms(said, index, TermFrequencies(lambda terms: [df.get(term, 1) for term in terms], 6))
+    words = weigh_terms(stated, index, TermFrequencies(lambda terms: [df.get(term, 1) for term in terms], 6))
     held = sorted({word for text in texts for part in text.split(".") for word in stem(part)})
 
     def vector(term: str) -> NDArray[np.float64]:
@@ -292,8 +292,8 @@ def test_question_similarity_is_the_cosine_of_weighted_word_sums(vectors: Letter
         weight = {term: np.log(1 + (6 - df.get(term, 1) + 0.5) / (df.get(term, 1) + 0.5)) for term in terms}
         return np.asarray(sum(vector(term) * weight[term] for term in terms))
 
-    sums = whole(list(said.terms))
-    answered = np.array([*index.rows([str(at) for at in range(len(texts))]), NO_ROW, index.row("2")])
+    sums = whole(list(stated.terms))
+    answered = np.array([*index.rows([str(number) for number in range(len(texts))]), NO_ROW, index.row("2")])
     found = question_similarity(
         words, answered, index, TermFrequencies(lambda terms: [df.get(term, 1) for term in terms], 6)
     )
@@ -324,11 +324,11 @@ def test_question_bits_mark_asking_sentences_up_to_the_maximum() -> None:
 
 def test_pair_match_counts_adjacent_query_words_adjacent_in_a_sentence() -> None:
     texts = ["stone apple river", "river apple", "apple cloud river", "apple. river", "river. apple river. apple"]
-    index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
+    index = indexed([Memory(text, id=str(number)) for number, text in enumerate(texts)])
     asked = question("apple river music", index)
     words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(texts)))
     words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 3.0]))
-    rows = index.rows([str(at) for at in range(len(texts))])
+    rows = index.rows([str(number) for number in range(len(texts))])
     assert pair_match(words, rows, index).tolist() == [3 / 8, 3 / 8, 0.0, 0.0, 3 / 8]
     alone = replace(words, numbers=words.numbers[:1], vectors=None, weights=words.weights[:1])
     assert pair_match(alone, rows, index).tolist() == [0.0] * len(texts)
@@ -409,10 +409,10 @@ class MadeUpVectors:
 
     def words(self, words: Sequence[str]) -> NDArray[np.float32]:
         rows = np.zeros((len(words), 32), np.float32)
-        for at, word in enumerate(words):
+        for position, word in enumerate(words):
             if word and not any(letter.isdigit() for letter in word):
                 row = np.random.default_rng(list(word.encode())).normal(size=32) + 0.5
-                rows[at] = row / np.linalg.norm(row)
+                rows[position] = row / np.linalg.norm(row)
         return rows
 
 
@@ -567,7 +567,9 @@ def test_small_letters_are_counted_apart() -> None:
 
 
 def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -> list[float]:
-    counts = {session: Counter(t for at, text in texts if at == session for t in text) for session, _ in texts}
+    counts = {
+        session: Counter(t for position, text in texts if position == session for t in text) for session, _ in texts
+    }
     counts = {session: count for session, count in counts.items() if count}
     average = sum(count.total() for count in counts.values()) / max(len(counts), 1)
     scores = [0.0] * sessions

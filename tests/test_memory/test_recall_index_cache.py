@@ -77,19 +77,19 @@ def turns(count: int, rng: random.Random) -> list[Memory]:
     return [
         Memory(
             " ".join(rng.choices(WORDS, k=rng.randint(1, 8))) + rng.choice((".", "?", ", Mel!")),
-            id=f"m{at:03d}",
-            speaker=("Anna", "Bela")[at % 2],
-            session=f"s{at // 8}",
-            sequence=at % 8,
-            occurred_at=DAY + timedelta(days=at // 8),
+            id=f"m{number:03d}",
+            speaker=("Anna", "Bela")[number % 2],
+            session=f"s{number // 8}",
+            sequence=number % 8,
+            occurred_at=DAY + timedelta(days=number // 8),
         )
-        for at in range(count)
+        for number in range(count)
     ]
 
 
 def answers(memory: LongTermMemory) -> list[object]:
     found = [run_sync(memory.recall(question, 10, explain=True)) for question in QUESTIONS]
-    return [[(hit.memory.id, hit.score, dict(hit.parts)) for hit in one] for one in found]
+    return [[(hit.memory.id, hit.score, dict(hit.parts)) for hit in item] for item in found]
 
 
 def kept(path: Path) -> dict[str, set[str]]:
@@ -160,11 +160,11 @@ def test_what_a_writer_derived_the_first_recall_of_all_need_not_derive(
         run_sync(memory.remember(turn))
     run_sync(memory.forget(["m003"]))
     run_sync(memory.close())
-    assert kept(path) == {"/conversation": {f"m{at:03d}" for at in range(20) if at != 3}}
+    assert kept(path) == {"/conversation": {f"m{number:03d}" for number in range(20) if number != 3}}
     del derived[:]
     memory = opened(path)
     found = answers(memory)
-    assert derived == [f"m{at:03d}" for at in range(20, 25)]
+    assert derived == [f"m{number:03d}" for number in range(20, 25)]
     memory.store.database.rebuild()
     run_sync(memory.close())
     memory = opened(path)
@@ -177,15 +177,15 @@ def test_a_writer_derives_all_where_the_change_log_is_too_short(
 ) -> None:
     monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", 10)
     monkeypatch.setattr("vectorstore.sqlite.entry_writer.KEPT_CHANGES", 4)
-    memory, told = opened(path), turns(20, random.Random(6))
-    run_sync(memory.remember_many(told[:10]))
+    memory, reported = opened(path), turns(20, random.Random(6))
+    run_sync(memory.remember_many(reported[:10]))
     (entry,) = memory.store.get(["m000"], namespace="/conversation")
     assert entry is not None
     for _ in range(30):
         memory.store.upsert([entry], namespace="/conversation")
-    run_sync(memory.remember_many(told[10:]))
+    run_sync(memory.remember_many(reported[10:]))
     run_sync(memory.close())
-    assert kept(path) == {"/conversation": {turn.id for turn in told}}
+    assert kept(path) == {"/conversation": {turn.id for turn in reported}}
     del derived[:]
     answers(opened(path))
     assert derived == []
@@ -200,19 +200,19 @@ def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(
     monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", rng.choice((4, 1024)))  # writers derive too, or recall alone
     memory = opened(path)
     waiting = turns(60, rng)
-    there: list[str] = []
+    items: list[str] = []
     for _ in range(40):
         step = rng.random()
         if step < 0.35 and waiting:
             batch = [waiting.pop(rng.randrange(len(waiting))) for _ in range(min(len(waiting), rng.randint(1, 7)))]
             run_sync(memory.remember_many(batch))
-            there += [str(turn.id) for turn in batch]
-        elif step < 0.5 and there:
-            run_sync(memory.correct(rng.choice(there), " ".join(rng.choices(WORDS, k=4))))
-        elif step < 0.6 and there:
-            run_sync(memory.forget([there.pop(rng.randrange(len(there)))]))
-        elif step < 0.7 and there:
-            run_sync(memory.disable([rng.choice(there)]))
+            items += [str(turn.id) for turn in batch]
+        elif step < 0.5 and items:
+            run_sync(memory.correct(rng.choice(items), " ".join(rng.choices(WORDS, k=4))))
+        elif step < 0.6 and items:
+            run_sync(memory.forget([items.pop(rng.randrange(len(items)))]))
+        elif step < 0.7 and items:
+            run_sync(memory.disable([rng.choice(items)]))
         elif step < 0.85:
             answers(memory)
         else:
@@ -278,7 +278,7 @@ def test_saving_the_index_cache_does_not_bring_back_a_concurrently_forgotten_mem
     run_sync(memory.recall("river"))
     run_sync(memory.close())
     run_sync(other.close())
-    assert kept(path)["/conversation"] == {f"m{at:03d}" for at in range(10)} - {"m003"}
+    assert kept(path)["/conversation"] == {f"m{number:03d}" for number in range(10)} - {"m003"}
 
 
 def test_recall_does_not_wait_for_a_writer_to_save_the_index_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,8 +323,8 @@ def test_unsaved_index_segments_stay_bounded_while_saving_fails(path: Path, monk
     assert searcher is not None
     with monkeypatch.context() as patched:
         patched.setattr(memory.index_cache, "save", lambda *segments, **more: False)
-        for at in range(12):
-            run_sync(memory.remember(f"river number {at}"))
+        for number in range(12):
+            run_sync(memory.remember(f"river number {number}"))
             run_sync(memory.recall("river"))
             assert len(searcher.indexes._states["/conversation"].unsaved) <= 5
     run_sync(memory.recall("river"))
@@ -405,7 +405,10 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         "On 8 May 2023 the 3 Kids' group sang; well-known songs of the sea",
         "\u6211\u4f4f\u5728\u6771\u4eac",
     )
-    entries = [Entry(f"e{at}", text=text, metadata=metadata, revision=at + 1) for at, text in enumerate(texts)]
+    entries = [
+        Entry(f"e{position}", text=text, metadata=metadata, revision=position + 1)
+        for position, text in enumerate(texts)
+    ]
     answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
     entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
     analyzer = Analyzer()
@@ -485,27 +488,31 @@ def many(ids: str) -> st.SearchStrategy[list[IndexRecord]]:
 def plain(columns: RecordBatch) -> list[dict[str, Any]]:
     """Every row of *columns* with its texts spelt out."""
     found = []
-    for at, id in enumerate(columns.ids):
-        value = dict(zip(RECORD_DTYPE.names or (), columns.values[at].item(), strict=True))
+    for position, id in enumerate(columns.ids):
+        value = dict(zip(RECORD_DTYPE.names or (), columns.values[position].item(), strict=True))
         value["session"] = None if value["session"] < 0 else columns.sessions[value["session"]]
         value["speaker"] = columns.speakers[value["speaker"]]
-        start, text, end = (int(one) for one in (columns.starts[at], columns.texts[at], columns.starts[at + 1]))
-        words = [None if one == 0 else columns.terms[one - 1] for one in columns.words.tolist()]
-        marks = columns.marks[columns.mark_starts[at] : columns.mark_starts[at + 1]].tolist()
+        start, text, end = (
+            int(mark) for mark in (columns.starts[position], columns.texts[position], columns.starts[position + 1])
+        )
+        words = [None if mark == 0 else columns.terms[mark - 1] for mark in columns.words.tolist()]
+        marks = columns.marks[columns.mark_starts[position] : columns.mark_starts[position + 1]].tolist()
         value |= {
             "id": id,
             "context": words[start:text],
             "text": words[text:end],
-            "marks": [(columns.forms[one >> 1], columns.terms[columns.form_terms[one >> 1]], one & 1) for one in marks],
+            "marks": [
+                (columns.forms[mark >> 1], columns.terms[columns.form_terms[mark >> 1]], mark & 1) for mark in marks
+            ],
             "calls": [
                 columns.called[call]
                 for call, row in zip(columns.calls.tolist(), columns.call_rows.tolist(), strict=True)
-                if row == at
+                if row == position
             ],
             "people": [
                 columns.people[person]
                 for person, row in zip(columns.mentions.tolist(), columns.mention_rows.tolist(), strict=True)
-                if row == at
+                if row == position
             ],
         }
         found.append(value)
@@ -525,7 +532,7 @@ def test_taking_rows_of_a_record_batch_equals_building_it_from_those_rows(
 ) -> None:
     left = data.draw(st.lists(st.sampled_from(range(len(given_rows))), unique=True)) if given_rows else []
     taken = build_batch(given_rows, term_of).take(np.array(left, dtype=np.int64))
-    alone = build_batch([given_rows[at] for at in left], term_of)
+    alone = build_batch([given_rows[position] for position in left], term_of)
     assert plain(taken) == plain(alone)
     assert told(taken) == told(alone)
 
@@ -569,9 +576,9 @@ def test_merged_index_segments_keep_the_last_state_of_each_memory(told_of: list,
         expected = {id: row for id, row in expected.items() if id not in gone}
         expected |= {row["id"]: row for row in plain(segments[-1].batch)}
     left = surviving_rows([(segment.batch.ids, segment.removed) for segment in segments])
-    every = [range(len(one.batch)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
-    lasts = [(at, int(row)) for at, rows in enumerate(every) for row in rows]
-    assert sorted(segments[at].batch.ids[row] for at, row in lasts) == sorted(expected)
+    every = [range(len(item.batch)) if rows is None else rows for item, rows in zip(segments, left, strict=True)]
+    lasts = [(position, int(row)) for position, rows in enumerate(every) for row in rows]
+    assert sorted(segments[position].batch.ids[row] for position, row in lasts) == sorted(expected)
     whole = merge_segments(segments)
     assert {row["id"]: row for row in plain(whole.batch)} == expected
     assert len(whole.batch) == len(expected)

@@ -39,12 +39,12 @@ class Talk:
 def talk(language: str) -> Talk:
     memories: list[Memory] = []
     questions: list[tuple[str, set[str]]] = []
-    session, said = None, None
+    session, stated = None, None
     for line in (FOLDER / f"{language}.txt").read_text("utf-8").splitlines():
         if match := re.match(r"# (s\d+) (\S+)$", line):
-            session, said = match[1], datetime.fromisoformat(match[2]).replace(tzinfo=UTC)
+            session, stated = match[1], datetime.fromisoformat(match[2]).replace(tzinfo=UTC)
         elif line.startswith("#"):
-            session = said = None
+            session = stated = None
         elif line.startswith("?"):
             question, _, keys = line[1:].rpartition("=")
             questions.append((question.strip(), set(keys.split())))
@@ -58,7 +58,7 @@ def talk(language: str) -> Talk:
                     speaker=who or None,
                     session=session,
                     sequence=int(number) if session else None,
-                    occurred_at=said,
+                    occurred_at=stated,
                     key=number,
                 )
             )
@@ -101,13 +101,15 @@ def test_nine_of_ten_answers_are_among_the_first_ten(language: str, vectors: boo
 def test_recall_over_several_languages_in_one_memory_finds_three_quarters_of_the_answers(vectors: bool):
     talks = [talk(language) for language in LANGUAGES]
     memories = [
-        Memory(one.text, kind=one.kind, speaker=one.speaker, session=f"{at}{one.session}", sequence=one.sequence,
-               occurred_at=one.occurred_at, key=f"{at}-{one.key}")
-        for at, given in enumerate(talks)
-        for one in given.memories
+        Memory(item.text, kind=item.kind, speaker=item.speaker, session=f"{position}{item.session}",
+               sequence=item.sequence, occurred_at=item.occurred_at, key=f"{position}-{item.key}")
+        for position, given in enumerate(talks)
+        for item in given.memories
     ]  # fmt: skip
     questions = [
-        (text, {f"{at}-{key}" for key in keys}) for at, given in enumerate(talks) for text, keys in given.questions
+        (text, {f"{position}-{key}" for key in keys})
+        for position, given in enumerate(talks)
+        for text, keys in given.questions
     ]
     memory = filled(memories, "english", vectors=vectors)
     assert found_share(memory, questions) >= 0.75

@@ -49,8 +49,8 @@ def memory(request, tmp_path: Path):
 
 def turns(session: str = "s") -> list[Memory]:
     return [
-        Memory(text, kind="turn", role=role, session=session, sequence=at, key=f"{session}{at}")
-        for at, (role, text) in enumerate(TALK)
+        Memory(text, kind="turn", role=role, session=session, sequence=position, key=f"{session}{position}")
+        for position, (role, text) in enumerate(TALK)
     ]
 
 
@@ -60,7 +60,7 @@ def ask(memory: LongTermMemory, text: str, **options) -> tuple[Hit, RecallResult
 
 
 def texts(memories: tuple[Memory, ...]) -> list[str]:
-    return [TALK.index((one.role or "", one.text)) for one in memories]
+    return [TALK.index((item.role or "", item.text)) for item in memories]
 
 
 def test_neighbours_n_adds_up_to_n_turns_of_each_side_in_session_order(memory):
@@ -89,12 +89,12 @@ def test_neighbours_exchange_adds_the_other_turns_of_the_exchange_of_the_hit(mem
 def test_turns_of_another_session_do_not_stand_beside(memory):
     run(memory.remember_many(turns("t")))
     hit, _ = ask(memory, "a fine trade", neighbours=5)
-    assert {one.session for one in hit.before} == {hit.memory.session}
+    assert {item.session for item in hit.before} == {hit.memory.session}
 
 
 def test_a_turn_that_is_a_hit_itself_is_not_repeated(memory):
     _, found = ask(memory, "silicate paint or lime wash", k=3, neighbours=3)
-    every = [one.id for hit in found for one in (hit.memory, *hit.before, *hit.after)]
+    every = [item.id for hit in found for item in (hit.memory, *hit.before, *hit.after)]
     assert len(every) == len(set(every))
     assert len(every) > 3
 
@@ -102,7 +102,7 @@ def test_a_turn_that_is_a_hit_itself_is_not_repeated(memory):
 def test_the_turns_around_count_in_the_budget_and_the_nearest_come_first(memory):
     hit, found = ask(memory, "silicate paint", neighbours=3, token_budget=17)
     assert (texts(hit.before), texts(hit.after)) == ([3], [])
-    reasons = {one.reason for one in found.left_out}
+    reasons = {item.reason for item in found.left_out}
     assert reasons == {f"over the token budget, beside {hit.memory.id}"}
     assert len(found.left_out) == 5
 
@@ -112,7 +112,7 @@ def test_neighbour_turns_that_are_expired_or_fail_the_filter_are_skipped(memory)
     hit, _ = ask(memory, "silicate paint", neighbours=1)
     assert (texts(hit.before), texts(hit.after)) == ([3], [5])
     hit, _ = ask(memory, "silicate paint", neighbours=2, where={"role": "assistant"})
-    assert {one.role for one in (*hit.before, *hit.after)} == {"assistant"}
+    assert {item.role for item in (*hit.before, *hit.after)} == {"assistant"}
 
 
 def test_a_memory_of_no_session_stands_alone(memory):
@@ -128,17 +128,17 @@ def passages(document: str, *, shelf: str) -> list[Memory]:
     return [
         Memory(
             text,
-            id=f"{shelf}-{document}-{9 - at}",
+            id=f"{shelf}-{document}-{9 - position}",
             kind="document",
-            source=Source(document=document, start=at * 10, end=at * 10 + 9),
+            source=Source(document=document, start=position * 10, end=position * 10 + 9),
             trust=Trust.DOCUMENT,
         )
-        for at, text in enumerate(SHELF)
+        for position, text in enumerate(SHELF)
     ]
 
 
 def shelved(memory: LongTermMemory, document: str, *, shelf: str) -> None:
-    entries = [to_entry(one) for one in passages(document, shelf=shelf)]
+    entries = [to_entry(passage) for passage in passages(document, shelf=shelf)]
     memory.store.upsert(entries, namespace=f"/documents/{shelf}")
 
 
@@ -148,17 +148,17 @@ def test_neighbours_of_a_passage_are_adjacent_passages_of_its_document_in_order(
             shelved(memory, document, shelf=shelf)
     _, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours=2)
     (hit,) = found
-    assert [one.text for one in hit.before] == list(SHELF[:2])
-    assert [one.text for one in hit.after] == list(SHELF[3:])
+    assert [item.text for item in hit.before] == list(SHELF[:2])
+    assert [item.text for item in hit.after] == list(SHELF[3:])
     around = (*hit.before, *hit.after)
-    assert {one.id.rpartition("-")[0] for one in around} == {hit.memory.id.rpartition("-")[0]}
-    assert {one.source.document for one in around} == {hit.memory.source.document}
+    assert {item.id.rpartition("-")[0] for item in around} == {hit.memory.id.rpartition("-")[0]}
+    assert {item.source.document for item in around} == {hit.memory.source.document}
 
 
 def test_passages_at_the_ends_and_hits_themselves_are_not_repeated(memory):
     shelved(memory, "paint.md", shelf="one")
     found = run(memory.recall("Paint in tins, oil paint", 2, partitions=["documents"], neighbours=1))
-    beside = {hit.memory.text: (hit.before, [one.text for one in hit.after]) for hit in found}
+    beside = {hit.memory.text: (hit.before, [item.text for item in hit.after]) for hit in found}
     assert beside == {SHELF[0]: ((), []), SHELF[1]: ((), [SHELF[2]])}
 
 
@@ -166,7 +166,7 @@ def test_passages_around_count_in_the_budget(memory):
     shelved(memory, "paint.md", shelf="one")
     _, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours=1, token_budget=6)
     (hit,) = found
-    assert ([one.text for one in hit.before], hit.after) == ([SHELF[1]], ())
+    assert ([item.text for item in hit.before], hit.after) == ([SHELF[1]], ())
     assert found.left_out
 
 
@@ -253,14 +253,14 @@ def test_links_equal_the_plain_version_in_any_order_of_writes(turns: list, rando
     while left:
         batch = left[: data.draw(st.integers(1, 9))]
         del left[: len(batch)]
-        line.extend([(*turns[at], at // 4, f"{at:02d}") for at in batch])  # type: ignore[misc]
+        line.extend([(*turns[position], position // 4, f"{position:02d}") for position in batch])  # type: ignore[misc]
     names = dict(enumerate(written))
     gone = data.draw(st.sets(st.sampled_from(written), max_size=5))
-    for row, at in names.items():
-        if at in gone:
+    for row, position in names.items():
+        if position in gone:
             line.order.remove(row)
-    there = {row: at for row, at in names.items() if at not in gone}
-    assert links(line.order, there) == plain_links(turns, list(there.values()))
+    values = {row: position for row, position in names.items() if position not in gone}
+    assert links(line.order, values) == plain_links(turns, list(values.values()))
 
 
 def test_a_turn_of_no_session_has_no_neighbours() -> None:

@@ -129,11 +129,11 @@ def test_an_answer_names_what_was_so_before_and_since(older: str, newer: str, qu
 def test_what_one_says_to_an_assistant_lends_no_words_to_what_one_says_next() -> None:
     def parts(**fields: str) -> dict[str, float]:
         memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW)
-        told = ("The boiler was serviced for 85 pounds", "I might move to Glasgow")
+        given = ("The boiler was serviced for 85 pounds", "I might move to Glasgow")
         run(
             memory.remember_many(
                 Memory(text, id=f"m{number}", kind="turn", session="s", sequence=number, **fields)
-                for number, text in enumerate(told)
+                for number, text in enumerate(given)
             )
         )
         return {hit.memory.id: hit.parts.get("words", 0.0) for hit in run(memory.recall("boiler?", explain=True))}

@@ -61,17 +61,17 @@ def opened(url: str) -> LongTermMemory:
 def drawn(rng: np.random.Generator, count: int) -> list[Memory]:
     """Turns and notes with stable keys and ids in their words, so that ties are broken alike in every order."""
     memories = []
-    for at in range(count):
+    for position in range(count):
         text = " ".join(rng.choice(WORDS, rng.integers(2, 8))) + str(rng.choice([".", "?", "!"]))
         who = str(rng.choice(["Anna", "Bela", ""])) or None
         talk = bool(rng.integers(3))
         memories.append(
             Memory(
                 f"{'I saw the ' if rng.integers(2) else 'The '}{text}",
-                id=f"m{at:03}",
+                id=f"m{position:03}",
                 speaker=who,
                 session=f"s{rng.integers(4)}" if talk else None,
-                sequence=at if talk else None,
+                sequence=position if talk else None,
                 occurred_at=START + timedelta(days=int(rng.integers(60))),
             )
         )
@@ -82,23 +82,23 @@ def answers(memory: LongTermMemory, namespace: str = "") -> list[object]:
     found: list[RecallResult] = [run(memory.recall(text, 8, namespace=namespace, explain=True)) for text in QUESTIONS]
     return [
         [
-            one.confidence,
-            one.abstain,
-            [[hit.memory.id, hit.score, sorted(hit.parts.items()), [m.by for m in hit.matched]] for hit in one],
-            [[left.id, left.into] for left in one.left_out],
+            item.confidence,
+            item.abstain,
+            [[hit.memory.id, hit.score, sorted(hit.parts.items()), [m.by for m in hit.matched]] for hit in item],
+            [[left.id, left.into] for left in item.left_out],
         ]
-        for one in found
+        for item in found
     ]  # fmt: skip
 
 
 def shuffled(memories: list[Memory], rng: np.random.Generator) -> list[Memory]:
-    return [memories[at] for at in rng.permutation(len(memories))]
+    return [memories[position] for position in rng.permutation(len(memories))]
 
 
 def put(memory: LongTermMemory, memories: list[Memory], namespace: str = "") -> None:
     """Write memories with the ids they have, as an import would."""
-    embedded = run(memory.embedding.vectors([one.text for one in memories]))
-    entries = [to_entry(one, vector=text.vector) for one, text in zip(memories, embedded, strict=True)]
+    embedded = run(memory.embedding.vectors([item.text for item in memories]))
+    entries = [to_entry(item, vector=text.vector) for item, text in zip(memories, embedded, strict=True)]
     memory.store.upsert(entries, namespace=f"{namespace}/conversation")
 
 
@@ -108,22 +108,22 @@ def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_p
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     memories = drawn(rng, 70)
-    others = [Memory(one.text + " Later.", id=one.id, speaker="Zoe") for one in memories[:20]]
-    told = []
+    others = [Memory(item.text + " Later.", id=item.id, speaker="Zoe") for item in memories[:20]]
+    items = []
     for number, url in enumerate(("numpy:", f"sqlite:///{tmp_path}/a.db", "numpy:", f"sqlite:///{tmp_path}/b.db")):
         memory = opened(url)
         if number % 2:  # through states that are gone at the end
             put(memory, shuffled(others, rng))
             answers(memory)
-            memory.store.delete([one.id for one in others[:10]], namespace="/conversation")
+            memory.store.delete([item.id for item in others[:10]], namespace="/conversation")
         order = shuffled(memories, rng)
         for start in range(0, len(order), 13):
             put(memory, order[start : start + 13])
             if rng.integers(2):
                 answers(memory)
-        told.append(answers(memory))
+        items.append(answers(memory))
         run(memory.close())
-    assert told[0] == told[1] == told[2] == told[3]
+    assert items[0] == items[1] == items[2] == items[3]
 
 
 @pytest.mark.slow
@@ -162,15 +162,15 @@ def test_operations_in_one_namespace_change_no_recall_answer_in_another(tmp_path
     before = answers(memory, "ana")
     doings: list[Callable[[], object]] = [
         lambda: put(memory, drawn(rng, 60), "bob"),
-        lambda: put(memory, [Memory("cello " * 40, id=f"c{at}") for at in range(50)], ""),
-        lambda: memory.store.delete([f"m{at:03}" for at in range(30)], namespace="bob/conversation"),
+        lambda: put(memory, [Memory("cello " * 40, id=f"c{position}") for position in range(50)], ""),
+        lambda: memory.store.delete([f"m{position:03}" for position in range(30)], namespace="bob/conversation"),
         lambda: memory.store.upsert([], namespace="ana/documents/shelf"),
         lambda: answers(memory, "bob"),
-        lambda: run(memory.remember_many([f"Anna of ana {at}" for at in range(30)], namespace="ana/x")),
+        lambda: run(memory.remember_many([f"Anna of ana {position}" for position in range(30)], namespace="ana/x")),
     ]
-    for at in rng.permutation(len(doings)).tolist():
-        doings[at]()
-        assert answers(memory, "ana") == before, at
+    for position in rng.permutation(len(doings)).tolist():
+        doings[position]()
+        assert answers(memory, "ana") == before, position
     run(memory.close())
 
 
@@ -190,8 +190,8 @@ def test_of_two_statements_with_equal_times_the_later_turn_ranks_first(tmp_path,
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: NOW)
     run(
         memory.remember_many(
-            Memory(text, id=id, kind="turn", role="user", session="s", sequence=at, occurred_at=SAID)
-            for at, (id, text) in enumerate(zip(ids, TALK, strict=True))
+            Memory(text, id=id, kind="turn", role="user", session="s", sequence=position, occurred_at=SAID)
+            for position, (id, text) in enumerate(zip(ids, TALK, strict=True))
         )
     )
     found = run(memory.recall("On which day is the choir practice of our street?"))

@@ -125,14 +125,14 @@ def plain_aliases(turns: list[tuple[int, int, tuple[str, ...]]]) -> dict[str, in
     """The slow, clear version."""
     found = {}
     for word in {call for _, _, calls in turns for call in calls}:
-        at: dict[int, int] = {}
+        values: dict[int, int] = {}
         for speaker, session, calls in turns:
             people = {one for one, where, _ in turns if where == session}
             if len(people) == 2 and calls.count(word):
                 (other,) = people - {speaker}
-                at[other] = at.get(other, 0) + calls.count(word)
-        best = min(at, key=lambda one: (-at[one], ["", "Anna", "Roberta", "Cecilia"][one]), default=None)
-        if best is not None and at[best] >= 3 and at[best] >= 0.6 * sum(at.values()):
+                values[other] = values.get(other, 0) + calls.count(word)
+        best = min(values, key=lambda one: (-values[one], ["", "Anna", "Roberta", "Cecilia"][one]), default=None)
+        if best is not None and values[best] >= 3 and values[best] >= 0.6 * sum(values.values()):
             found[word] = best
     return found
 
@@ -182,8 +182,8 @@ def test_a_complete_query_is_no_follow_up(text: str) -> None:
 
 
 def test_follow_up_context_reaches_back_to_a_complete_turn_and_at_most_three_turns() -> None:
-    said = ["Where does my uncle keep his boat?", BEFORE, "And where?", "", "With whom?"]
-    assert follow_up_context("And when?", said, ENGLISH, TERMS) == (BEFORE, "And where?", "With whom?")
+    items = ["Where does my uncle keep his boat?", BEFORE, "And where?", "", "With whom?"]
+    assert follow_up_context("And when?", items, ENGLISH, TERMS) == (BEFORE, "And where?", "With whom?")
     assert follow_up_context("And when?", ["Why?"] * 9, ENGLISH, TERMS) == ("Why?",) * 3
     assert follow_up_context("And when?", [], ENGLISH, TERMS) == ()
     assert follow_up_context("Why?", ["far " * 500], ENGLISH, TERMS) == (("far " * 500)[:400],)
@@ -342,8 +342,8 @@ def test_what_a_question_sets_aside_comes_later_unless_the_answer_stands_in_its_
     )
     first = run(memory.recall("Which city did we see besides Rome?", 1, explain=True))[0]
     assert "Lisbon" in first.memory.text
-    told = [Memory("Any town you know, besides Rome?", id="asked"), Memory("Rome is a town we know.", id="stated")]
-    run(memory.remember_many(told))
+    items = [Memory("Any town you know, besides Rome?", id="asked"), Memory("Rome is a town we know.", id="stated")]
+    run(memory.remember_many(items))
     found = run(memory.recall("Which town do we know besides Rome?", 9, explain=True))
     assert "excluded" in parts_of(found, "stated")
     assert "excluded" not in parts_of(found, "asked"), "it sets the same aside"

@@ -95,11 +95,11 @@ def test_reembed_gives_every_entry_a_vector_of_the_new_embedder_and_recall_uses_
     (tmp_path / "doc.md").write_text("# Title\n\nA paragraph about boats.")
     run(KnowledgeBase(memory).ingest(tmp_path / "doc.md"))
     new = Model("new", 48)
-    told: list[ReembeddingProgress] = []
-    done = run(memory.reembed(new, on_progress=told.append))
+    items: list[ReembeddingProgress] = []
+    done = run(memory.reembed(new, on_progress=items.append))
     assert (done.before, done.space, done.switched, done.already) == ("old/1", "new/1", True, False)
-    assert done.embedded == told[-1].total == told[-1].done == 600 + 3 + 1
-    assert [one.done for one in told] == sorted(one.done for one in told)
+    assert done.embedded == items[-1].total == items[-1].done == 600 + 3 + 1
+    assert [item.done for item in items] == sorted(item.done for item in items)
     assert wrong(memory, new) == []
     assert memory.embedder is new
     assert run(memory.remember("afterwards")).deferred is None
@@ -280,10 +280,10 @@ def test_reembed_of_a_store_without_vectors_embeds_every_entry_and_switches(tmp_
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
     run(memory.remember_many([f"note {n}" for n in range(300)]))
     model = Model()
-    told: list[ReembeddingProgress] = []
-    done = run(memory.reembed(model, on_progress=told.append))
+    items: list[ReembeddingProgress] = []
+    done = run(memory.reembed(model, on_progress=items.append))
     assert (done.before, done.space, done.embedded) == (None, "old/1", 300)
-    assert told[-1] == ReembeddingProgress(300, 300)
+    assert items[-1] == ReembeddingProgress(300, 300)
     assert wrong(memory, model) == []
     assert memory.embedding.probes.get("old/1") is not None
     run(memory.close())
@@ -338,30 +338,30 @@ def test_a_space_switch_by_another_memory_is_noticed_at_the_next_call(tmp_path: 
     here = opened(tmp_path, Model())
     run(here.remember("The archive is in Turin."))
     run(here.recall("archive"))
-    there = opened(tmp_path, Model())
-    run(there.reembed(Model("new", 48)))
+    present = opened(tmp_path, Model())
+    run(present.reembed(Model("new", 48)))
     found = run(here.recall("Where is the archive?"))
     assert found[0].memory.text == "The archive is in Turin."
     assert any("words alone" in note and "new/1" in note for note in found.notes)
     report = run(here.remember("The library is in Milan."))
     assert "new/1" in report.deferred
     run(here.correct(report.id, "The library is in Rome."))
-    assert run(there.flush()).embedded == 2
-    assert wrong(there, Model("new", 48)) == []
+    assert run(present.flush()).embedded == 2
+    assert wrong(present, Model("new", 48)) == []
     run(here.close())
-    run(there.close())
+    run(present.close())
 
 
 def test_a_space_switch_by_another_memory_to_changed_probes_mixes_no_vectors(tmp_path: Path) -> None:
     here, changed = opened(tmp_path, Model()), Model(turn=1)
     assert run(here.remember("first")).deferred is None
-    there = opened(tmp_path, changed)
-    assert run(there.reembed()).space.startswith("old/1#")
+    present = opened(tmp_path, changed)
+    assert run(present.reembed()).space.startswith("old/1#")
     assert [run(here.remember(text)).deferred is not None for text in ("second", "third")] == [True, True]
-    assert run(there.flush()).embedded == 2
-    assert wrong(there, changed) == []
+    assert run(present.flush()).embedded == 2
+    assert wrong(present, changed) == []
     run(here.close())
-    run(there.close())
+    run(present.close())
 
 
 def test_a_space_switch_by_another_memory_to_the_embedder_of_this_memory_is_followed(tmp_path: Path) -> None:
@@ -445,17 +445,17 @@ def test_a_query_embedded_during_a_space_switch_is_answered_by_words_alone(tmp_p
 
 
 def test_two_concurrent_reembeddings_of_one_file_both_succeed_without_wrong_vectors(tmp_path: Path) -> None:
-    one, other = opened(tmp_path, Model()), opened(tmp_path, Model())
-    filled(one, 700)
+    item, other = opened(tmp_path, Model()), opened(tmp_path, Model())
+    filled(item, 700)
     models = Model("new", 48), Model("new", 48)
 
     async def both() -> Any:
-        return await asyncio.gather(one.reembed(models[0]), other.reembed(models[1]))
+        return await asyncio.gather(item.reembed(models[0]), other.reembed(models[1]))
 
     reports = run(both())
     assert all(report.switched for report in reports)
-    assert wrong(one, models[0]) == []
-    for memory in (one, other):
+    assert wrong(item, models[0]) == []
+    for memory in (item, other):
         assert run(memory.remember("after")).deferred is None
         run(memory.close())
 
@@ -537,7 +537,7 @@ def test_a_reembedding_killed_at_any_step_loses_no_entry_and_resumes(tmp_path: P
     assert len(new.asked) <= 1000 - done
     assert wrong(memory, new) == []
     assert memory.store.verify() == []
-    assert [one.id for one in run(memory.list(limit=2000))] == sorted(ids)
+    assert [item.id for item in run(memory.list(limit=2000))] == sorted(ids)
     run(memory.close())
 
 

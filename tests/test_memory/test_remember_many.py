@@ -120,16 +120,16 @@ def opened(policies, embedder):
 
 def one_by_one(memory, items):
     lines = []
-    for one in items:
+    for each in items:
         try:
-            lines.append(run_sync(memory.remember(one)))
+            lines.append(run_sync(memory.remember(each)))
         except DuplicateKey as error:
             lines.append(Report(Outcome.REJECTED, error.id, str(error)))
     return lines
 
 
 def plain(report):
-    return replace(report, operation=None, made=tuple(plain(one) for one in report.made))
+    return replace(report, operation=None, made=tuple(plain(each) for each in report.made))
 
 
 def state(memory):
@@ -137,13 +137,13 @@ def state(memory):
     entries = memory.store.scan(namespace="/conversation")
     return [
         (
-            one.id,
-            one.text,
-            {k: v for k, v in one.metadata.items() if k != "operation"},
-            one.no_vector,
-            one.vector is None,
+            each.id,
+            each.text,
+            {k: v for k, v in each.metadata.items() if k != "operation"},
+            each.no_vector,
+            each.vector is None,
         )
-        for one in entries
+        for each in entries
     ]
 
 
@@ -162,12 +162,12 @@ def test_remember_many_reports_and_stores_the_same_as_single_remembers(items, po
         patch.setattr(memory_writer, "WRITE_BATCH", batch)
         reports = run_sync(many.remember_many(iter(items), on_progress=seen.append))
     lines = one_by_one(single, items)
-    assert [plain(one) for one in reports] == [plain(one) for one in lines]
+    assert [plain(each) for each in reports] == [plain(each) for each in lines]
     assert state(many) == state(single)
     assert len(reports) == len(items)
     assert seen == [min(done, len(items)) for done in range(batch, len(items) + batch, batch)] if items else not seen
-    stored = [one for report in reports for one in (report, *report.made) if one.stored]
-    assert sorted(one.id for one in stored) == [entry[0] for entry in state(many)]
+    stored = [each for report in reports for each in (report, *report.made) if each.stored]
+    assert sorted(each.id for each in stored) == [entry[0] for entry in state(many)]
     assert all(report.reason for report in reports if report.outcome is Outcome.REJECTED)
 
 
@@ -186,9 +186,9 @@ def test_remember_many_differs_from_single_remembers_only_in_deferred_where_embe
     lines = one_by_one(single, items)
 
     def told(report):
-        return replace(plain(report), deferred=None, made=tuple(told(one) for one in report.made))
+        return replace(plain(report), deferred=None, made=tuple(told(each) for each in report.made))
 
-    assert [told(one) for one in reports] == [told(one) for one in lines]
+    assert [told(each) for each in reports] == [told(each) for each in lines]
     for memory in (many, single):
         memory.embedding.embedder = LetterEmbedder()
         run_sync(memory.flush())
@@ -202,7 +202,7 @@ def test_a_duplicate_item_has_no_facts_extracted_again():
     (first,) = run_sync(memory.remember_many([item]))
     assert [made.outcome for made in first.made] == ["stored", "stored"]
     many = run_sync(memory.remember_many([item, item]))
-    assert [(one.outcome, one.made) for one in (*many, run_sync(memory.remember(item)))] == [("duplicate", ())] * 3
+    assert [(each.outcome, each.made) for each in (*many, run_sync(memory.remember(item)))] == [("duplicate", ())] * 3
     assert run_sync(memory.count()) == 3
 
 
@@ -257,7 +257,7 @@ def test_remember_many_of_a_list_with_batches_prepared_ahead_equals_single_remem
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_writer, "WRITE_BATCH", batch)
         reports = run_sync(many.remember_many(items))
-    assert [plain(one) for one in reports] == [plain(one) for one in one_by_one(single, items)]
+    assert [plain(each) for each in reports] == [plain(each) for each in one_by_one(single, items)]
     assert state(many) == state(single)
 
 
@@ -295,7 +295,7 @@ def test_while_one_batch_of_a_list_is_stored_the_next_is_embedded(monkeypatch):
     store = Slow(open_store("numpy:"), asked)
     reports = run_sync(LongTermMemory(store, embedder=Telling(asked)).remember_many(["a", "b"]))
     assert store.waited == [True, True]
-    assert [one.deferred for one in reports] == [None, None]
+    assert [each.deferred for each in reports] == [None, None]
 
 
 class LookedAt(WrapperStore):
@@ -337,7 +337,7 @@ def test_remember_many_stores_no_batch_after_a_failing_progress_callback(kind, m
 
     with pytest.raises(OSError, match="no more room"):
         run_sync(memory.remember_many(kind(["a", "b", "c", "d"]), on_progress=stop))
-    assert {one.text for one in run_sync(memory.list())} == {"a", "b"}
+    assert {each.text for each in run_sync(memory.list())} == {"a", "b"}
 
 
 def test_remember_many_reports_progress_of_batches_stored_before_a_bad_item(monkeypatch):
@@ -366,7 +366,7 @@ def test_a_cancelled_remember_many_stores_no_further_batch(monkeypatch):
         assert await asyncio.to_thread(store.stored.wait, 60)
         return await memory.list()
 
-    assert [one.text for one in run_sync(cancelled())] == ["a"]
+    assert [each.text for each in run_sync(cancelled())] == ["a"]
 
 
 def test_an_empty_stream_is_no_error():
@@ -380,7 +380,7 @@ def test_a_bad_item_raises_before_its_batch_is_written_and_after_the_earlier_one
     memory = opened([], None)
     with pytest.raises(ArgumentError, match=r"items\[3\]"):
         run_sync(memory.remember_many(["a", "b", "c", "", "e"]))
-    assert [one.text for one in run_sync(memory.list())] == ["a", "b"]
+    assert [each.text for each in run_sync(memory.list())] == ["a", "b"]
 
 
 @pytest.mark.parametrize("bad", ["text", b"x", Memory("x"), 5, None])

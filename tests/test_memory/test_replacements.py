@@ -312,9 +312,9 @@ def test_contradicting_statements_of_one_subject_are_listed_until_they_are_settl
     store: LifecycleStore, word_vectors: LocalWordVectors | None
 ) -> None:
     memory = LongTermMemory(store, clock=ManualClock(NOW), word_vectors=word_vectors)
-    told = ("I live in Lisbon.", "Ana lives in Porto.", "My doctor is Dr Hale.")
-    told += (*NO_CONFLICTS, "My new doctor is Dr Moss.", "Ana lives in Rome.", "Now I live in Faro.")
-    items = [Memory(text, occurred_at=NOW - YEAR + timedelta(days=day)) for day, text in enumerate(told)]
+    given = ("I live in Lisbon.", "Ana lives in Porto.", "My doctor is Dr Hale.")
+    given += (*NO_CONFLICTS, "My new doctor is Dr Moss.", "Ana lives in Rome.", "Now I live in Faro.")
+    items = [Memory(text, occurred_at=NOW - YEAR + timedelta(days=day)) for day, text in enumerate(given)]
     run_sync(memory.remember_many(items))
     run_sync(memory.remember("I live in Oslo.", namespace="other"))
     listed = run_sync(memory.conflicts())

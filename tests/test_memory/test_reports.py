@@ -43,17 +43,17 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[object]:
         return made[-1]
 
     yield memory
-    for one in made:
-        run_sync(one.close())
+    for each in made:
+        run_sync(each.close())
 
 
 def test_every_write_call_reports_the_number_and_kind_of_redacted_spans(make):
     memory = make(NoSecrets())
-    one = run_sync(memory.remember(CARDS))
+    each = run_sync(memory.remember(CARDS))
     (many,) = run_sync(memory.remember_many([CARDS]))
     turn = run_sync(memory.remember_turn("s", [Message.user(CARDS), Message.assistant("Thanks.")]))
     correction = run_sync(memory.correct(turn[1].id, CARDS))
-    for line in (one, many, turn[0], correction):
+    for line in (each, many, turn[0], correction):
         assert (line.outcome, line.spans, line.reason) == (Outcome.REDACTED, 2, "secret: card number")
         assert line.operation is not None
 
@@ -69,8 +69,8 @@ def test_rejected_derived_memories_have_reports_of_their_own(make):
         ]
         assert [made.id != "" for made in line.made] == [False, True, False]
     turns = make(replace_kinds(facts), MinimumLength(4), NoSecrets("reject"))
-    told = run_sync(turns.remember_turn("s", [Message.user("Ana told me."), Message.assistant("Good.")]))
-    assert [len(line.made) for line in told] == [3, 0]
+    given = run_sync(turns.remember_turn("s", [Message.user("Ana told me."), Message.assistant("Good.")]))
+    assert [len(line.made) for line in given] == [3, 0]
 
 
 def replace_kinds(facts: Extractor) -> Extractor:
@@ -160,7 +160,7 @@ def test_a_vector_of_a_space_switched_meanwhile_is_not_stored_and_reported_as_de
     line = run_sync(memory.remember("Ana has a boat."))
     assert (line.outcome, line.deferred) == (Outcome.STORED, SPACE_SWITCHED)
     stored = memory.store.get([kept, line.id], namespace="/conversation")
-    assert [None if one.vector is None else len(one.vector) for one in stored] == [2, None]
+    assert [None if each.vector is None else len(each.vector) for each in stored] == [2, None]
     Switching.store = None
     other.close()
     run_sync(memory.close())

@@ -52,7 +52,7 @@ def test_scopes_tags_and_filters_select_the_same_memories_in_every_call(memory, 
     recalled = [hit.memory.id for hit in found] + [left.id for left in found.left_out]  # the same words are folded
     assert "".join(sorted(recalled)) == chosen
     for order in ("id", "oldest", "newest"):
-        listed = [one.id for one in run_sync(memory.list(order=order, **options))]
+        listed = [item.id for item in run_sync(memory.list(order=order, **options))]
         assert "".join(sorted(listed)) == chosen
     assert run_sync(memory.count(**options)) == len(chosen)
     stats = run_sync(memory.stats(**options))
@@ -60,10 +60,10 @@ def test_scopes_tags_and_filters_select_the_same_memories_in_every_call(memory, 
     assert run_sync(memory.forget(**options, dry_run=True)).memories == tuple(chosen)
     run_sync(memory.export(tmp_path / "some.jsonl", **options))
     lines = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()[1:]]
-    assert "".join(sorted(one["id"] for one in lines if one["type"] == "memory")) == chosen
+    assert "".join(sorted(item["id"] for item in lines if item["type"] == "memory")) == chosen
     for id in STORED:
-        told = run_sync(memory.why_not("When is the launch?", id, **options)).stage
-        assert (told is RecallStage.FILTER) == (id not in chosen)
+        stage = run_sync(memory.why_not("When is the launch?", id, **options)).stage
+        assert (stage is RecallStage.FILTER) == (id not in chosen)
 
 
 def test_recall_over_several_namespaces_applies_the_tag_filter_to_each(memory):
@@ -71,4 +71,4 @@ def test_recall_over_several_namespaces_applies_the_tag_filter_to_each(memory):
         memory.remember(Memory("the launch is in May", id="x", scopes={"user": "ann"}, tags=("work",)), namespace="n")
     )
     found = run_sync(memory.recall("When is the launch?", namespace=("", "n"), tags=["work"]))
-    assert sorted([*(hit.memory.id for hit in found), *(one.id for one in found.left_out)]) == ["a", "c", "x"]
+    assert sorted([*(hit.memory.id for hit in found), *(item.id for item in found.left_out)]) == ["a", "c", "x"]

@@ -235,13 +235,13 @@ def test_no_write_call_leaves_a_byte_of_a_secret_on_disk(tmp_path, action):
     reports += run(memory.remember_many([f"the token is {CODE}", "The garden is green."]))[:1]
     call = ToolCallBlock(id="c", name="log_in", arguments={"password": "x9y8z7", "data": [{KEY: KEY}]})
     result = ToolResultBlock(call_id="c", name="log_in", content=(TextBlock(text=f"token: {CODE}"),))
-    said = [
+    items = [
         Message.user(f"my key is {KEY}"),
         Message.assistant([TextBlock(text="I log in."), call]),
         Message.tool([result]),
         Message.assistant(f"Your key {KEY} works."),
     ]
-    turn = run(memory.remember_turn("s", said))
+    turn = run(memory.remember_turn("s", items))
     reports += [turn[0], turn[2], turn[3]]
     assert {report.outcome for report in reports} == {"redacted" if action == "redact" else "rejected"}
     assert turn[2].spans == (4 if action == "redact" else 0)  # three in what was asked, one in what was answered
@@ -249,7 +249,7 @@ def test_no_write_call_leaves_a_byte_of_a_secret_on_disk(tmp_path, action):
         assert run(memory.correct(kept.id, f"The key of the house is {KEY}.")).spans == 1
     report = run(KnowledgeBase(memory).ingest(notes))
     assert any("taken out" in note or "rejected" in note for line in report.lines for note in line.notes)
-    history = [one.message for one in run(memory.conversations.load("s"))]
+    history = [item.message for item in run(memory.conversations.load("s"))]
     assert history[1].blocks[1].arguments == {
         "password": "[redacted: password]",
         "data": [{"[redacted: GitHub token]": "[redacted: GitHub token]"}],
@@ -340,9 +340,9 @@ def test_the_embedding_cache_keeps_no_vector_of_a_secret_screened_for_near_dupli
 
 def test_history_keeps_messages_without_secrets_byte_for_byte():
     memory = LongTermMemory(open_store("numpy:"), policies=[NoSecrets()])
-    said = [Message.user("I moved.", name="Ann"), Message.assistant("To where?")]
-    run(memory.remember_turn("s", said))
-    assert [one.message for one in run(memory.conversations.load("s"))] == said
+    items = [Message.user("I moved.", name="Ann"), Message.assistant("To where?")]
+    run(memory.remember_turn("s", items))
+    assert [item.message for item in run(memory.conversations.load("s"))] == items
 
 
 def test_the_secret_kinds_are_listed_in_the_documentation():

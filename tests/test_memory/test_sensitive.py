@@ -45,7 +45,7 @@ def test_the_secret_policy_keeps_a_sensitive_memory_whole_only_with_user_trust()
     marked = run(memory.remember(Memory(SECRET, sensitive=True)))
     tool = run(memory.remember(Memory(SECRET, sensitive=True, actor="tool")))
     quoted = run(memory.remember(Memory(SECRET, sensitive=True, trust="document")))  # the user notes what a page says
-    assert [one.outcome for one in (marked, tool, quoted)] == ["stored", "redacted", "redacted"]
+    assert [item.outcome for item in (marked, tool, quoted)] == ["stored", "redacted", "redacted"]
 
 
 @pytest.mark.parametrize(("remote", "sent"), [(None, False), (True, False), (False, True)])
@@ -126,12 +126,12 @@ def test_correct_can_mark_a_memory_sensitive_without_changing_its_text(url):
 def test_each_embedder_says_whether_texts_leave_this_machine():
     here = OpenAICompatibleEmbedder("http://localhost:11434/v1", "m")
     away = OpenAICompatibleEmbedder("https://models.example.org/v1", "m")
-    assert [is_remote(one) for one in (HashingEmbedder(), here, away, object(), None)] == [
+    assert [is_remote(item) for item in (HashingEmbedder(), here, away, object(), None)] == [
         False,
         False,
         True,
         True,
         False,
     ]
-    for one in (here, away):
-        run(one.aclose())
+    for item in (here, away):
+        run(item.aclose())

@@ -46,8 +46,8 @@ async def test_appending_no_messages_returns_no_sequence_numbers() -> None:
 
 async def test_two_sessions_of_one_storage_do_not_see_each_other() -> None:
     storage = InMemoryHistory()
-    one, other = ShortTermMemory(storage), ShortTermMemory(storage)
-    await one.append(A)
+    item, other = ShortTermMemory(storage), ShortTermMemory(storage)
+    await item.append(A)
     assert (await other.window()).messages == ()
 
 

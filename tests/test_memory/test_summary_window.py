@@ -39,9 +39,9 @@ class Telling:
         self.asked: list[tuple[str, str]] = []
 
     def __call__(self, so_far: str, messages: Sequence[Message]) -> str:
-        said = " ".join(message.text or message.role for message in messages)
-        self.asked.append((so_far, said))
-        return f"{so_far} {said}".strip()
+        stated = " ".join(message.text or message.role for message in messages)
+        self.asked.append((so_far, stated))
+        return f"{so_far} {stated}".strip()
 
 
 class TestChain(WindowPolicyContract):
@@ -94,14 +94,14 @@ def window(history: Any, policy: WindowPolicy, session: str = "s") -> Window:
 def shown(found: Window) -> tuple[str, str]:
     """Return the words of the summary, and what is shown after it."""
     summary = "" if found.summary is None else "\n".join(found.summary.text.splitlines()[2:-1])
-    return summary, "".join(one.text for one in found.messages if one is not found.summary)
+    return summary, "".join(item.text for item in found.messages if item is not found.summary)
 
 
 def test_a_chained_window_keeps_only_messages_that_every_policy_keeps() -> None:
     messages = [Message.user(text) for text in "abcdef"]
     chain = ChainedWindow(FixedWindow(messages=4), FixedWindow(messages=5), FixedWindow(turns=2))
     found = chain.apply([Message.system("be brief"), *messages])
-    assert [one.text for one in found.messages] == ["be brief", "e", "f"]
+    assert [item.text for item in found.messages] == ["be brief", "e", "f"]
     assert (found.dropped, found.over_budget) == (4, False)
 
 
@@ -111,7 +111,7 @@ def test_each_policy_of_a_chained_window_sees_the_output_of_the_previous_policy(
         ChainedWindow(FixedWindow(messages=2), FixedWindow(messages=4)),
         ChainedWindow(FixedWindow(turns=2), FullWindow()),
     ):
-        assert [one.text for one in chain.apply(messages).messages] == ["e", "f"]
+        assert [item.text for item in chain.apply(messages).messages] == ["e", "f"]
 
 
 def test_a_chained_window_collects_the_notes_of_its_policies() -> None:
@@ -191,7 +191,7 @@ def test_a_summary_window_with_down_to_calls_the_summariser_rarely(history: Any)
         said(history, f"{number},")
         found = window(history, policy)
         summary, rest = shown(found)
-        assert (summary + " " + rest).replace(" ", "") == "".join(f"{one}," for one in range(number + 1))
+        assert (summary + " " + rest).replace(" ", "") == "".join(f"{item}," for item in range(number + 1))
     assert len(telling.asked) == 5
 
 
@@ -213,7 +213,7 @@ def test_a_summary_window_applied_to_its_own_output_keeps_the_summary(history: A
     again = policy.apply(found.messages)
     assert (again.messages, again.summary, again.dropped, again.notes) == (found.messages, found.summary, 0, ())
     later = policy.apply([*found.messages, Message.user("e")])
-    assert [one.text for one in later.messages[2:]] == ["d", "e"]
+    assert [item.text for item in later.messages[2:]] == ["d", "e"]
     assert later.messages[1] is found.summary
 
 
@@ -231,7 +231,7 @@ def test_a_call_and_its_results_are_summed_up_together(history: Any) -> None:
     asyncio.run(history.append("s", [Message.user("a"), call, result, result, Message.user("b")]))
     found = window(history, SummaryWindow(FixedWindow(messages=3), telling))
     assert telling.asked == [("", "a assistant tool tool")]
-    assert [one.role for one in found.messages] == ["user", "user"]
+    assert [item.role for item in found.messages] == ["user", "user"]
 
 
 def test_system_text_is_pinned_before_the_summary_and_not_summed_up(history: Any) -> None:
@@ -544,7 +544,7 @@ def test_concurrent_window_calls_agree_on_one_summary(history: Any) -> None:
     async def all_at_once() -> list[Window]:
         return await asyncio.gather(*(memory.window() for _ in range(5)))
 
-    assert {shown(one) for one in asyncio.run(all_at_once())} == {("a b c d", "ef")}
+    assert {shown(item) for item in asyncio.run(all_at_once())} == {("a b c d", "ef")}
     assert asyncio.run(history.summary("s", "summary")).text == "a b c d"
 
 
@@ -563,7 +563,7 @@ def test_a_summary_window_rejects_a_history_without_summaries_and_notes_it_for_m
     with pytest.raises(ArgumentError, match="a history that keeps summaries"):
         window(Plain(), policy)
     found = policy.apply([Message.user("a"), Message.user("b")])
-    assert [one.text for one in found.messages] == ["b"]
+    assert [item.text for item in found.messages] == ["b"]
     assert "not summed up" in found.notes[0]
 
 

@@ -64,7 +64,7 @@ def asks(id: str, tool: str, **arguments: Any) -> Message:
 
 
 def answers(id: str, tool: str, *said: str, failed: bool = False) -> ToolResultBlock:
-    content = tuple(TextBlock(text=one) for one in said)
+    content = tuple(TextBlock(text=each) for each in said)
     return ToolResultBlock(call_id=id, name=tool, content=content, is_error=failed)
 
 
@@ -81,7 +81,7 @@ FORECAST = (
 
 
 def only(memory: LongTermMemory, role: str = "tool") -> Memory:
-    (found,) = (one for one in run(memory.list()) if one.role == role)
+    (found,) = (each for each in run(memory.list()) if each.role == role)
     return found
 
 
@@ -108,7 +108,7 @@ def test_recall_finds_each_message_of_a_tool_turn_that_left_the_window(memory: L
 
 def test_a_tool_result_is_stored_with_the_name_and_arguments_of_its_call(memory: LongTermMemory) -> None:
     reports = run(memory.remember_turn("s", FORECAST))
-    assert [one.outcome for one in reports] == ["stored", "rejected", "stored", "stored"]
+    assert [each.outcome for each in reports] == ["stored", "rejected", "stored", "stored"]
     assert reports[1].reason == "no text of its own; kept in history only"
     found = only(memory)
     assert found.id == reports[2].id
@@ -119,16 +119,19 @@ def test_a_tool_result_is_stored_with_the_name_and_arguments_of_its_call(memory:
 
 
 def test_results_of_one_message_are_one_memory(memory: LongTermMemory) -> None:
-    calls = [ToolCallBlock(id=str(at), name="price", arguments={"of": one}) for at, one in enumerate(("tea", "salt"))]
+    calls = [
+        ToolCallBlock(id=str(position), name="price", arguments={"of": each})
+        for position, each in enumerate(("tea", "salt"))
+    ]
     result = tool(answers("1", "price", "2 crowns"), answers("0", "price", "31", "crowns"))
     run(memory.remember_turn("s", [Message.assistant(calls), result]))
     assert only(memory).text == "price (of: salt)\n2 crowns\n\nprice (of: tea)\n31\ncrowns"
 
 
 def test_a_tool_result_that_quotes_recalled_memories_is_not_stored_again(memory: LongTermMemory) -> None:
-    said = [asks("c1", "search_memory", question="tea"), tool(answers("c1", "search_memory", "Tea!"), recalled=["c1"])]
-    reports = run(memory.remember_turn("s", said))
-    assert [one.reason for one in reports] == [
+    items = [asks("c1", "search_memory", question="tea"), tool(answers("c1", "search_memory", "Tea!"), recalled=["c1"])]
+    reports = run(memory.remember_turn("s", items))
+    assert [each.reason for each in reports] == [
         "no text of its own; kept in history only",
         "it shows what is remembered already; kept in history only",
     ]
@@ -178,26 +181,26 @@ def test_a_document_that_a_tool_read_is_trusted_as_a_document(memory: LongTermMe
 def test_secrets_are_redacted_in_tool_calls_and_tool_results(make: Storing) -> None:
     memory = make(policies=[NoSecrets()])
     key = "sk-ant-api03-" + "Ab3dEf6hIj" * 9
-    said = [asks("1", "login", key=key), tool(answers("1", "login", f"logged in with {key}"))]
-    reports = run(memory.remember_turn("s", said))
+    items = [asks("1", "login", key=key), tool(answers("1", "login", f"logged in with {key}"))]
+    reports = run(memory.remember_turn("s", items))
     assert reports[1].outcome == "redacted"
     assert key not in only(memory).text
-    assert all(key not in one.message.model_dump_json() for one in run(memory.conversations.load("s")))
+    assert all(key not in each.message.model_dump_json() for each in run(memory.conversations.load("s")))
 
 
 def test_an_extractor_sees_the_turn_without_tool_results_and_derives_no_facts_from_them(make: Storing) -> None:
     seen: list[list[str]] = []
 
     def facts(turn: MemoryTurn) -> list[Memory]:
-        seen.append([one.text for one in turn.memories])
+        seen.append([each.text for each in turn.memories])
         return [Memory(text="They go to Trondheim.")]
 
     memory = make(policies=[Extractor(facts)])
     reports = run(memory.remember_turn("s", FORECAST))
     assert seen == [["We sail on Friday; what will it be like?", "Take a coat."]]
-    (fact,) = (one for one in run(memory.list()) if one.kind == "fact")
+    (fact,) = (each for each in run(memory.list()) if each.kind == "fact")
     assert fact.trust is Trust.ASSISTANT
-    assert [len(one.made) for one in reports] == [1, 0, 0, 0]
+    assert [len(each.made) for each in reports] == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -206,20 +209,20 @@ def test_an_extractor_derives_nothing_from_a_tool_result_stored_on_its_own(make:
     item = Memory(text="Sleet in Trondheim.", kind="turn", role="tool", trust=Trust.TOOL, actor="tool")
     (report,) = run(memory.remember_many([item])) if many else [run(memory.remember(item))]
     assert (report.outcome, report.made) == ("stored", ())
-    assert [one.text for one in run(memory.list())] == ["Sleet in Trondheim."]
+    assert [each.text for each in run(memory.list())] == ["Sleet in Trondheim."]
 
 
 def test_the_length_policy_of_turns_does_not_count_tool_results(make: Storing) -> None:
     memory = make(policies=[MinimumLength(40, of="turn")])
-    said = [Message.user("Hm?"), tool(answers("1", "page", "many words " * 9)), Message.assistant("Yes.")]
-    reports = run(memory.remember_turn("s", said))
-    assert [one.outcome for one in reports] == ["rejected", "stored", "rejected"]
+    items = [Message.user("Hm?"), tool(answers("1", "page", "many words " * 9)), Message.assistant("Yes.")]
+    reports = run(memory.remember_turn("s", items))
+    assert [each.outcome for each in reports] == ["rejected", "stored", "rejected"]
 
 
 def test_neighbour_expansion_skips_tool_messages(memory: LongTermMemory) -> None:
     run(memory.remember_turn("s", FORECAST))
     (hit,) = run(memory.recall("Is a coat needed?", 1, neighbours="exchange"))
-    assert [one.text for one in (*hit.before, hit.memory)] == [
+    assert [each.text for each in (*hit.before, hit.memory)] == [
         "We sail on Friday; what will it be like?",
         "Take a coat.",
     ]
@@ -228,9 +231,13 @@ def test_neighbour_expansion_skips_tool_messages(memory: LongTermMemory) -> None
 def test_pages_read_by_a_tool_do_not_outrank_a_user_statement(memory: LongTermMemory) -> None:
     page = "Nut allergies are common. An allergy to nuts can be severe; sisters and brothers are often allergic, too. "
     run(memory.remember_turn("s", [Message.user("My sister is allergic to nuts."), Message.assistant("Noted.")]))
-    for at in range(6):
-        said = [asks("1", "web", query=f"allergy {at}"), tool(answers("1", "web", f"{page * 3} Page {at}."))]
-        run(memory.remember_turn(f"t{at}", [Message.user("What do doctors say?"), *said, Message.assistant("A lot.")]))
+    for number in range(6):
+        items = [asks("1", "web", query=f"allergy {number}"), tool(answers("1", "web", f"{page * 3} Page {number}."))]
+        run(
+            memory.remember_turn(
+                f"t{number}", [Message.user("What do doctors say?"), *items, Message.assistant("A lot.")]
+            )
+        )
     found = run(memory.recall("What is my sister allergic to?", 3))
     assert found[0].memory.text == "My sister is allergic to nuts."
 
@@ -243,7 +250,7 @@ def test_complete_stores_tool_results_of_history_in_the_form_of_remember_turn(as
     assert run(memory.complete()) == (3 if asked else 2)
     call = "forecast (city: Trondheim, days: 2)" if asked else "forecast"
     assert only(memory).text == f"{call}\nSleet, then drizzle."
-    assert [bool(one.memory) for one in run(history.load("s"))] == ([True, False] if asked else []) + [True, True]
+    assert [bool(each.memory) for each in run(history.load("s"))] == ([True, False] if asked else []) + [True, True]
 
 
 def test_complete_does_not_restore_a_forgotten_tool_result() -> None:
@@ -253,11 +260,17 @@ def test_complete_does_not_restore_a_forgotten_tool_result() -> None:
     run(memory.forget([only(memory).id]))
     run(memory.conversations.append("t", FORECAST))
     assert run(memory.complete()) == 2
-    assert {one.role for one in run(memory.list())} == {"user", "assistant"}
+    assert {each.role for each in run(memory.list())} == {"user", "assistant"}
 
 
 def test_a_tool_result_is_assigned_the_last_open_call_of_its_id() -> None:
     first, again = asks("a", "one"), asks("a", "two")
-    said = [first, tool(answers("a", "one")), again, Message.user("wait"), tool(answers("a", "two"), answers("b", "x"))]
-    told = [[call.name for call in calls] for calls in calls_by_message(said)]
-    assert told == [[], ["one"], [], [], ["two"]]
+    items = [
+        first,
+        tool(answers("a", "one")),
+        again,
+        Message.user("wait"),
+        tool(answers("a", "two"), answers("b", "x")),
+    ]
+    given = [[call.name for call in calls] for calls in calls_by_message(items)]
+    assert given == [[], ["one"], [], [], ["two"]]

@@ -94,14 +94,14 @@ STORED = {
 )
 def test_a_scope_filter_needs_all_scopes_and_any_of_the_tags(scopes, tags, expected):
     store = open_store("numpy:")
-    store.upsert([to_entry(one) for one in STORED.values()])
+    store.upsert([to_entry(item) for item in STORED.values()])
     assert "".join(entry.id for entry in store.scan(where=scope_filter(scopes, tags))) == expected
 
 
 @pytest.mark.parametrize("scopes", [{"project": "atlas"}, {"session": ["s1"], "user": "ann"}])
 def test_recall_stays_within_the_scopes_it_is_given(scopes):
     memory = LongTermMemory(open_store("numpy:"))
-    run_sync(memory.remember_many([replace(one, text="the launch is in May") for one in STORED.values()]))
+    run_sync(memory.remember_many([replace(item, text="the launch is in May") for item in STORED.values()]))
     found = run_sync(memory.recall("when is the launch", scopes=scopes))
     assert [hit.memory.id for hit in found] == ["a"]
     assert run_sync(memory.why_not("when is the launch", "b", scopes=scopes)).stage is RecallStage.FILTER

@@ -71,28 +71,28 @@ DEEDS: dict[str, Callable[[LongTermMemory, str, str], Awaitable[Any]]] = {
 @pytest.mark.parametrize("deed", DEEDS)
 def test_undo_restores_the_previous_state_and_undo_of_the_undo_redoes_the_operation(memory, deed):
     tags = ("place", "old")
-    one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=tags, importance=0.5, key="home"))).id
+    item = run_sync(memory.remember(Memory("I live in Lisbon.", tags=tags, importance=0.5, key="home"))).id
     other = run_sync(memory.remember(Memory("I have a boat.", pinned=True, disabled=deed == "enable"))).id
-    before = [plain(get(memory, id)) for id in (one, other)]
-    run_sync(DEEDS[deed](memory, one, other))
+    before = [plain(get(memory, id)) for id in (item, other)]
+    run_sync(DEEDS[deed](memory, item, other))
     done = last(memory)
-    after = [plain(get(memory, id)) for id in (one, other)]
+    after = [plain(get(memory, id)) for id in (item, other)]
     assert done.kind == deed
     assert before != after
     for _ in range(2):
         undoing = run_sync(memory.undo(done.id))
         assert undoing.undoes == done.id
-        assert [plain(get(memory, id)) for id in (one, other)] == before
+        assert [plain(get(memory, id)) for id in (item, other)] == before
         done = run_sync(memory.undo(undoing.id))
-        assert [plain(get(memory, id)) for id in (one, other)] == after
+        assert [plain(get(memory, id)) for id in (item, other)] == after
 
 
 def test_the_vector_and_the_words_come_back_with_the_version(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    (first,) = memory.store.get([one], namespace="/conversation")
-    run_sync(memory.correct(one, "I live in Porto."))
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    (first,) = memory.store.get([item], namespace="/conversation")
+    run_sync(memory.correct(item, "I live in Porto."))
     run_sync(memory.undo(last(memory).id))
-    (again,) = memory.store.get([one], namespace="/conversation")
+    (again,) = memory.store.get([item], namespace="/conversation")
     assert again.vector.tolist() == first.vector.tolist()
     assert found(memory, "Lisbon") == ["I live in Lisbon."]
     assert found(memory, "Porto") == ["I live in Lisbon."]  # nearest by vector; the words of the other are gone
@@ -107,8 +107,8 @@ def test_undo_of_remember_removes_the_memory_from_recall_and_keeps_it_in_its_his
     assert found(memory, "Lisbon") == found(memory, "Lisbon", as_of=known) == []
     assert found(memory, "Lisbon", known_at=known) == ["I live in Lisbon."]
     history = run_sync(memory.history(report.id))
-    assert [(one.text, one.withdrawn) for one in history] == [("I live in Lisbon.", True)]
-    assert [one.kind for one in history.operations] == ["undo", "remember"]
+    assert [(version.text, version.withdrawn) for version in history] == [("I live in Lisbon.", True)]
+    assert [version.kind for version in history.operations] == ["undo", "remember"]
     assert run_sync(memory.list()) == []
 
 
@@ -116,7 +116,7 @@ def test_undo_of_a_batch_or_a_turn_removes_all_its_memories(memory):
     batch = run_sync(memory.remember_many(["one thing", "another thing"]))
     turn = run_sync(memory.remember_turn("s", [Message.user("I sail."), Message.assistant("Where?")]))
     run_sync(memory.undo(turn[0].operation))
-    assert sorted(one.text for one in run_sync(memory.list())) == ["another thing", "one thing"]
+    assert sorted(item.text for item in run_sync(memory.list())) == ["another thing", "one thing"]
     run_sync(memory.undo(batch[0].operation))
     assert run_sync(memory.count()) == 0
     run_sync(memory.undo(last(memory).id))
@@ -125,10 +125,10 @@ def test_undo_of_a_batch_or_a_turn_removes_all_its_memories(memory):
 
 def test_undo_of_an_import_removes_its_memories_and_their_earlier_versions(memory, tmp_path):
     given = LongTermMemory(open_store("numpy:"), clock=TickingClock(START, timedelta(hours=1)))
-    one = run_sync(given.remember("I live in Lisbon.")).id
+    item = run_sync(given.remember("I live in Lisbon.")).id
     run_sync(given.remember("I have a boat."))
     then = given.clock()
-    run_sync(given.correct(one, "I live in Porto."))
+    run_sync(given.correct(item, "I live in Porto."))
     run_sync(given.export(tmp_path / "x.jsonl"))
     run_sync(memory.import_(tmp_path / "x.jsonl"))
     imported = last(memory)
@@ -143,61 +143,61 @@ def test_undo_of_an_import_removes_its_memories_and_their_earlier_versions(memor
 
 
 def test_undo_of_a_batch_is_refused_while_one_memory_of_it_was_changed_since(memory):
-    one, other = run_sync(memory.remember_many(["one thing", "another thing"]))
+    item, other = run_sync(memory.remember_many(["one thing", "another thing"]))
     run_sync(memory.correct(other.id, "a changed thing"))
     correction = last(memory).id
-    with pytest.raises(CannotUndo, match=rf"{one.operation}.*{other.id} was changed since, by correct {correction}"):
-        run_sync(memory.undo(one.operation))
+    with pytest.raises(CannotUndo, match=rf"{item.operation}.*{other.id} was changed since, by correct {correction}"):
+        run_sync(memory.undo(item.operation))
     assert sorted(text.text for text in run_sync(memory.list())) == ["a changed thing", "one thing"]
     run_sync(memory.undo(correction))
-    run_sync(memory.undo(one.operation))
+    run_sync(memory.undo(item.operation))
     assert run_sync(memory.count()) == 0
 
 
 def test_undo_is_refused_naming_a_later_change_of_the_same_memory(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    first, second = (run_sync(memory.correct(one, f"I live in {city}.")).operation for city in ("Porto", "Faro"))
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    first, second = (run_sync(memory.correct(item, f"I live in {city}.")).operation for city in ("Porto", "Faro"))
     with pytest.raises(CannotUndo) as refused:
         run_sync(memory.undo(first))
     assert refused.value.in_the_way == second
     back = run_sync(memory.undo(second)).id
     run_sync(memory.undo(first))
-    assert get(memory, one).text == "I live in Lisbon."
+    assert get(memory, item).text == "I live in Lisbon."
     with pytest.raises(CannotUndo, match="changed since"):
         run_sync(memory.undo(back))
     run_sync(memory.undo(last(memory).id))
     run_sync(memory.undo(back))
-    assert get(memory, one).text == "I live in Faro."
+    assert get(memory, item).text == "I live in Faro."
 
 
 def test_marks_and_corrections_are_not_in_each_others_way(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    pin = run_sync(memory.pin(one))
-    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
-    tag = run_sync(memory.tag(one, ["home"]))
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    pin = run_sync(memory.pin(item))
+    correction = run_sync(memory.correct(item, "I live in Porto.")).operation
+    tag = run_sync(memory.tag(item, ["home"]))
     run_sync(memory.undo(pin.id))
-    assert (get(memory, one).pinned, get(memory, one).tags, get(memory, one).text) == (
+    assert (get(memory, item).pinned, get(memory, item).tags, get(memory, item).text) == (
         False,
         ("home",),
         "I live in Porto.",
     )
     run_sync(memory.undo(correction))
-    assert (get(memory, one).tags, get(memory, one).text) == (("home",), "I live in Lisbon.")
-    run_sync(memory.tag(one, ["city"]))
+    assert (get(memory, item).tags, get(memory, item).text) == (("home",), "I live in Lisbon.")
+    run_sync(memory.tag(item, ["city"]))
     with pytest.raises(CannotUndo, match="by tag"):
         run_sync(memory.undo(tag.id))
 
 
 def test_a_redone_operation_can_be_undone_again(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    pin = run_sync(memory.pin(one))
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    pin = run_sync(memory.pin(item))
     back = run_sync(memory.undo(pin.id))
     with pytest.raises(CannotUndo, match=f"taken back by {back.id}"):
         run_sync(memory.undo(pin.id))
     run_sync(memory.undo(back.id))
-    assert get(memory, one).pinned
+    assert get(memory, item).pinned
     run_sync(memory.undo(pin.id))
-    assert not get(memory, one).pinned
+    assert not get(memory, item).pinned
 
 
 def test_the_operation_log_names_the_undo_of_each_operation_after_repeated_redos(memory):
@@ -205,25 +205,25 @@ def test_the_operation_log_names_the_undo_of_each_operation_after_repeated_redos
     chain = [report.operation]
     for _ in range(4):
         chain.append(run_sync(memory.undo(chain[-1])).id)
-    named = {one.id: one.undone_by for one in run_sync(memory.operations())}
-    assert [named[one] for one in chain] == [None, chain[2], None, chain[4], None]
+    named = {item.id: item.undone_by for item in run_sync(memory.operations())}
+    assert [named[item] for item in chain] == [None, chain[2], None, chain[4], None]
 
 
 def test_undo_of_an_erasing_forget_is_refused(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
-    forgotten = run_sync(memory.forget([one]))
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    correction = run_sync(memory.correct(item, "I live in Porto.")).operation
+    forgotten = run_sync(memory.forget([item]))
     with pytest.raises(CannotUndo, match="gone for good"):
         run_sync(memory.undo(forgotten.operation))
     with pytest.raises(CannotUndo, match=rf"forgotten since, by {forgotten.operation}"):
         run_sync(memory.undo(correction))
-    assert get(memory, one) is None
+    assert get(memory, item) is None
 
 
 def test_a_memory_undone_or_merged_into_another_can_still_be_forgotten(memory):
-    undone, one, other = (run_sync(memory.remember(Memory(f"The {what} secret.", session=what))) for what in "abc")
+    undone, item, other = (run_sync(memory.remember(Memory(f"The {what} secret.", session=what))) for what in "abc")
     run_sync(memory.undo(undone.operation))
-    merge = run_sync(memory.merge([one.id, other.id], "Both are known.")).operation
+    merge = run_sync(memory.merge([item.id, other.id], "Both are known.")).operation
     receipt = run_sync(memory.forget([undone.id]))
     assert (receipt.memories, receipt.versions) == ((undone.id,), 1)
     run_sync(memory.forget(session="c"))
@@ -238,14 +238,14 @@ def test_a_memory_undone_or_merged_into_another_can_still_be_forgotten(memory):
 
 
 def test_undo_of_a_soft_delete_restores_the_memory_within_its_grace(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
-    pin = run_sync(memory.pin(one)).id
-    forgotten = run_sync(memory.forget([one], grace=timedelta(days=90)))
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    correction = run_sync(memory.correct(item, "I live in Porto.")).operation
+    pin = run_sync(memory.pin(item)).id
+    forgotten = run_sync(memory.forget([item], grace=timedelta(days=90)))
     with pytest.raises(CannotUndo, match="forgotten since"):
         run_sync(memory.undo(correction))
     back = run_sync(memory.undo(forgotten.operation))
-    assert get(memory, one).text == "I live in Porto."
+    assert get(memory, item).text == "I live in Porto."
     with pytest.raises(CannotUndo, match="forgotten again"):
         run_sync(memory.undo(back.id))
     with pytest.raises(CannotUndo, match=f"taken back by {back.id}"):
@@ -253,40 +253,40 @@ def test_undo_of_a_soft_delete_restores_the_memory_within_its_grace(memory):
     with pytest.raises(CannotUndo, match="had before was erased"):
         run_sync(memory.undo(pin))
     run_sync(memory.undo(correction))
-    assert (get(memory, one).text, get(memory, one).pinned) == ("I live in Lisbon.", True)
+    assert (get(memory, item).text, get(memory, item).pinned) == ("I live in Lisbon.", True)
 
 
 def test_undo_does_not_restore_a_version_with_erased_text(memory):
-    one = run_sync(memory.remember("The code of the safe is 4711.")).id
-    correction = run_sync(memory.correct(one, "The safe was sold.")).operation
+    item = run_sync(memory.remember("The code of the safe is 4711.")).id
+    correction = run_sync(memory.correct(item, "The safe was sold.")).operation
     other = run_sync(memory.remember("The code of the safe is 4711.")).id
     run_sync(memory.forget([other]))
     with pytest.raises(CannotUndo, match="erased"):
         run_sync(memory.undo(correction))
-    assert get(memory, one).text == "The safe was sold."
+    assert get(memory, item).text == "The safe was sold."
 
 
 def test_a_less_trusted_actor_changes_no_memory_without_approval(memory):
-    one, other = (run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I have a boat."))
+    item, other = (run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I have a boat."))
     pinned = run_sync(memory.pin(other)).id
     for call in (
-        memory.merge([one, other], "both", actor="assistant"),
-        memory.end(one, START, actor="tool"),
-        memory.pin(one, actor="assistant"),
-        memory.disable([one], actor="document"),
-        memory.expire(one, START, actor="tool", approved_by="assistant"),
+        memory.merge([item, other], "both", actor="assistant"),
+        memory.end(item, START, actor="tool"),
+        memory.pin(item, actor="assistant"),
+        memory.disable([item], actor="document"),
+        memory.expire(item, START, actor="tool", approved_by="assistant"),
         memory.undo(pinned, actor="assistant"),
-        memory.undo(run_sync(memory.history(one)).operations[0].id, actor="tool"),
+        memory.undo(run_sync(memory.history(item)).operations[0].id, actor="tool"),
     ):
         with pytest.raises(NotTrusted):
             run_sync(call)
-    assert [len(run_sync(memory.history(id)).operations) for id in (one, other)] == [1, 2]
+    assert [len(run_sync(memory.history(id)).operations) for id in (item, other)] == [1, 2]
     undone = run_sync(memory.undo(pinned, actor="assistant", approved_by="user"))
     assert undone.actor == "assistant"
     noted = run_sync(memory.remember(Memory("A note.", trust="assistant"))).id
     assert run_sync(memory.tag(noted, ["x"], actor="assistant")).actor == "assistant"
-    run_sync(memory.merge([one, noted], "I live in Lisbon, as noted."))
-    assert get(memory, one).trust == "assistant"
+    run_sync(memory.merge([item, noted], "I live in Lisbon, as noted."))
+    assert get(memory, item).trust == "assistant"
 
 
 def test_a_less_trusted_actor_cannot_undo_or_restore_an_operation_of_the_user(memory):
@@ -315,29 +315,29 @@ def test_a_less_trusted_actor_cannot_undo_or_restore_an_operation_of_the_user(me
 
 
 def test_undo_finds_a_conflicting_operation_behind_many_later_operations(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    pinned = run_sync(memory.pin(one)).id
-    unpinned = run_sync(memory.unpin(one)).id
-    tags = [run_sync(memory.tag(one, [f"tag {number}"])).id for number in range(45)]
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    pinned = run_sync(memory.pin(item)).id
+    unpinned = run_sync(memory.unpin(item)).id
+    tags = [run_sync(memory.tag(item, [f"tag {number}"])).id for number in range(45)]
     with pytest.raises(CannotUndo) as refused:
         run_sync(memory.undo(pinned))
     assert refused.value.in_the_way == unpinned
     with pytest.raises(CannotUndo, match=tags[1]):
         run_sync(memory.undo(tags[0]))
     run_sync(memory.undo(unpinned))
-    assert get(memory, one).pinned
+    assert get(memory, item).pinned
     run_sync(memory.undo(pinned))
-    assert (get(memory, one).pinned, len(get(memory, one).tags)) == (False, 45)
+    assert (get(memory, item).pinned, len(get(memory, item).tags)) == (False, 45)
 
 
 def test_undo_does_not_overwrite_a_field_changed_without_the_operation_log(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    marked = run_sync(memory.set_importance(one, 0.5)).id
-    (entry,) = memory.store.get([one], namespace="/conversation")
-    memory.store.patch({one: {**entry.metadata, "importance": 0.9}}, namespace="/conversation")
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    marked = run_sync(memory.set_importance(item, 0.5)).id
+    (entry,) = memory.store.get([item], namespace="/conversation")
+    memory.store.patch({item: {**entry.metadata, "importance": 0.9}}, namespace="/conversation")
     with pytest.raises(CannotUndo, match=r"importance of memory .* changed beside the log"):
         run_sync(memory.undo(marked))
-    assert get(memory, one).importance == 0.9
+    assert get(memory, item).importance == 0.9
 
 
 @pytest.mark.parametrize("how", ["remember", "pin", "correct"])
@@ -354,8 +354,8 @@ def test_undo_is_refused_for_a_memory_deleted_without_the_operation_log(memory, 
 
 
 def test_undo_of_a_restore_or_an_export_is_refused_with_the_reason(memory, tmp_path):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    gone = run_sync(memory.forget([one], grace=timedelta(days=9))).operation
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    gone = run_sync(memory.forget([item], grace=timedelta(days=9))).operation
     restored = run_sync(memory.restore_forgotten(gone)).id
     with pytest.raises(CannotUndo, match="what was brought back can be forgotten again"):
         run_sync(memory.undo(restored))
@@ -374,9 +374,9 @@ def test_redo_does_not_overwrite_a_memory_stored_without_the_operation_log(memor
 
 
 def test_after_repeated_undos_exactly_one_version_counts_at_every_moment(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
+    item = run_sync(memory.remember("I live in Lisbon.")).id
     moments = [memory.clock()]
-    done = run_sync(memory.correct(one, "I live in Porto.")).operation
+    done = run_sync(memory.correct(item, "I live in Porto.")).operation
     for _ in range(4):
         moments.append(memory.clock())
         done = run_sync(memory.undo(done)).id
@@ -417,27 +417,27 @@ def test_undo_rejects_an_operation_of_another_namespace_and_an_unknown_actor(mem
 
 
 def test_pin_end_and_merge_of_an_unknown_memory_raise(memory):
-    one = run_sync(memory.remember("there")).id
-    for call in (memory.pin([one, "nope"]), memory.end("nope", None), memory.merge([one, "nope"], "both")):
+    item = run_sync(memory.remember("there")).id
+    for call in (memory.pin([item, "nope"]), memory.end("nope", None), memory.merge([item, "nope"], "both")):
         with pytest.raises(NoSuchMemory, match="nope"):
             run_sync(call)
-    assert not get(memory, one).pinned
+    assert not get(memory, item).pinned
     assert [operation.kind for operation in run_sync(memory.operations())] == ["remember"]
 
 
 def test_the_text_of_an_undone_correction_is_valid_at_no_time(memory):
-    one = run_sync(memory.remember("I live in Lisbon.")).id
-    at = [memory.clock()]
+    item = run_sync(memory.remember("I live in Lisbon.")).id
+    items = [memory.clock()]
     for step in ("correct", "undo", "redo", "undo"):
         if step == "correct":
-            run_sync(memory.correct(one, "I live in Porto."))
+            run_sync(memory.correct(item, "I live in Porto."))
         else:
             run_sync(memory.undo(last(memory).id))
-        at.append(memory.clock())
-        held = [found(memory, "Where do I live?", as_of=moment) for moment in at]
+        items.append(memory.clock())
+        held = [found(memory, "Where do I live?", as_of=moment) for moment in items]
         if step in ("correct", "redo"):
-            assert held == [["I live in Lisbon."]] + [["I live in Porto."]] * (len(at) - 1)
+            assert held == [["I live in Lisbon."]] + [["I live in Porto."]] * (len(items) - 1)
         else:
-            assert held == [["I live in Lisbon."]] * len(at)
-    known = [found(memory, "Where do I live?", known_at=moment) for moment in at]
+            assert held == [["I live in Lisbon."]] * len(items)
+    known = [found(memory, "Where do I live?", known_at=moment) for moment in items]
     assert known == [[f"I live in {city}."] for city in ("Lisbon", "Porto", "Lisbon", "Porto", "Lisbon")]

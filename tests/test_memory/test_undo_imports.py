@@ -60,7 +60,7 @@ def found(memory: LongTermMemory, **when: datetime) -> list[str]:
 
 def everything(memory: LongTermMemory) -> list[Memory]:
     changing = {"revision": 0, "recorded_at": None, "operation": None, "counts_from": None}
-    return [replace(one, **changing) for one in run_sync(memory.list())]
+    return [replace(item, **changing) for item in run_sync(memory.list())]
 
 
 @in_a_file
@@ -79,14 +79,14 @@ def test_undo_of_an_import_removes_memories_and_keeps_passages(memory, theirs, t
 @in_a_file
 def test_undo_of_an_import_is_blocked_by_a_forgotten_memory_and_not_by_a_forgotten_passage(memory, theirs, tmp_path):
     ingested(theirs, tmp_path / "docs")
-    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    item = run_sync(theirs.remember("Ana lives in Porto.")).id
     imported = taken(memory, theirs, tmp_path / "x.jsonl")
     run_sync(memory.forget(document=str(run_sync(memory.recall("heron"))[0].memory.source.document)))
     assert run_sync(memory.stats()).lanes["documents"] == 0
     undoing = run_sync(memory.undo(imported))
     assert run_sync(memory.count()) == 0
     run_sync(memory.undo(undoing.id))
-    run_sync(memory.forget([one]))
+    run_sync(memory.forget([item]))
     with pytest.raises(CannotUndo, match="forgotten since"):
         run_sync(memory.undo(imported))
 
@@ -101,14 +101,14 @@ def test_an_import_of_documents_alone_is_forgotten_and_not_undone(memory, theirs
 
 
 def test_undo_of_a_correcting_import_restores_text_and_all_marks(memory, theirs, tmp_path):
-    one = run_sync(theirs.remember(Memory("Ana lives in Porto.", tags=("home",), importance=0.5))).id
+    item = run_sync(theirs.remember(Memory("Ana lives in Porto.", tags=("home",), importance=0.5))).id
     taken(memory, theirs, tmp_path / "first.jsonl")
-    run_sync(memory.pin(one))
+    run_sync(memory.pin(item))
     before = everything(memory)
-    run_sync(theirs.correct(one, "Ana lives in Faro."))
-    run_sync(theirs.tag(one, ["city"]))
-    run_sync(theirs.set_importance(one, 0.9))
-    run_sync(theirs.expire(one, START + 900 * DAY))
+    run_sync(theirs.correct(item, "Ana lives in Faro."))
+    run_sync(theirs.tag(item, ["city"]))
+    run_sync(theirs.set_importance(item, 0.9))
+    run_sync(theirs.expire(item, START + 900 * DAY))
     corrected = taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
     after = everything(memory)
     assert (after[0].text, after[0].tags, after[0].importance) == ("Ana lives in Faro.", ("home", "city"), 0.9)
@@ -119,10 +119,10 @@ def test_undo_of_a_correcting_import_restores_text_and_all_marks(memory, theirs,
 
 
 def test_a_correction_by_an_import_is_valid_from_the_import_and_the_old_text_until_then(memory, theirs, tmp_path):
-    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    item = run_sync(theirs.remember("Ana lives in Porto.")).id
     taken(memory, theirs, tmp_path / "first.jsonl")
     between = memory.clock()
-    run_sync(theirs.correct(one, "Ana lives in Faro."))
+    run_sync(theirs.correct(item, "Ana lives in Faro."))
     corrected = taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
     for moment in (START + 2 * DAY, between):
         assert found(memory, as_of=moment) == ["Ana lives in Porto."]
@@ -134,37 +134,41 @@ def test_a_correction_by_an_import_is_valid_from_the_import_and_the_old_text_unt
 
 
 def test_a_correction_undone_in_the_imported_file_leaves_validity_counted_from_the_import(memory, theirs, tmp_path):
-    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    item = run_sync(theirs.remember("Ana lives in Porto.")).id
     taken(memory, theirs, tmp_path / "first.jsonl")
     between = memory.clock()
-    run_sync(theirs.correct(one, "Ana lives in Faro."))
-    run_sync(theirs.undo(run_sync(theirs.correct(one, "Ana lives in Beja.")).operation))  # it says since when it counts
+    run_sync(theirs.correct(item, "Ana lives in Faro."))
+    run_sync(
+        theirs.undo(run_sync(theirs.correct(item, "Ana lives in Beja.")).operation)
+    )  # it says since when it counts
     taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
     assert found(memory, as_of=between) == ["Ana lives in Porto."]
     assert found(memory, as_of=memory.clock()) == ["Ana lives in Faro."]
 
 
 def test_versions_withdrawn_in_the_imported_file_stay_withdrawn_when_the_import_is_redone(theirs, memory, tmp_path):
-    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    item = run_sync(theirs.remember("Ana lives in Porto.")).id
     for home in ("Faro", "Beja"):
-        mistake = run_sync(theirs.correct(one, f"Ana lives in {home}.")).operation
+        mistake = run_sync(theirs.correct(item, f"Ana lives in {home}.")).operation
         run_sync(theirs.undo(mistake))
-    run_sync(theirs.correct(one, "Ana lives in Evora."))
+    run_sync(theirs.correct(item, "Ana lives in Evora."))
     operation = taken(memory, theirs, tmp_path / "x.jsonl")
-    before = [(version.text, version.withdrawn) for version in run_sync(memory.history(one))]
+    before = [(version.text, version.withdrawn) for version in run_sync(memory.history(item))]
     assert [withdrawn for _, withdrawn in before] == [False, False, True, True, True, True]
     undone = run_sync(memory.undo(operation))
-    assert all(version.withdrawn for version in run_sync(memory.history(one)))
+    assert all(version.withdrawn for version in run_sync(memory.history(item)))
     run_sync(memory.undo(undone.id))
-    after = [(version.text, version.withdrawn) for version in run_sync(memory.history(one))]
-    assert [one for one in after if one != ("Ana lives in Evora.", True)] == before  # but for what was here in between
+    after = [(version.text, version.withdrawn) for version in run_sync(memory.history(item))]
+    assert [
+        item for item in after if item != ("Ana lives in Evora.", True)
+    ] == before  # but for what was here in between
 
 
 def test_undo_of_an_import_is_blocked_by_a_later_merge_of_its_memory(memory, theirs, tmp_path):
-    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    item = run_sync(theirs.remember("Ana lives in Porto.")).id
     imported = taken(memory, theirs, tmp_path / "x.jsonl")
     own = run_sync(memory.remember("Ana has a boat.")).id
-    merged = run_sync(memory.merge([own, one], "Ana lives in Porto and has a boat.")).operation
+    merged = run_sync(memory.merge([own, item], "Ana lives in Porto and has a boat.")).operation
     with pytest.raises(CannotUndo) as refused:
         run_sync(memory.undo(imported))
     assert refused.value.in_the_way == merged
@@ -174,10 +178,10 @@ def test_undo_of_an_import_is_blocked_by_a_later_merge_of_its_memory(memory, the
 
 
 def test_a_memory_expired_by_an_import_is_hidden_with_its_earlier_versions(memory, theirs, tmp_path):
-    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    item = run_sync(theirs.remember("Ana lives in Porto.")).id
     taken(memory, theirs, tmp_path / "first.jsonl")
     between = memory.clock()
-    run_sync(theirs.expire(one, between))
+    run_sync(theirs.expire(item, between))
     corrected = taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
     assert found(memory, as_of=between) == []
     run_sync(memory.undo(corrected))
@@ -192,7 +196,7 @@ def test_undo_of_an_import_in_mode_replace_over_existing_memories_is_refused(mem
     imported = taken(memory, theirs, tmp_path / "full.jsonl", mode="replace")
     with pytest.raises(CannotUndo, match="what was here before it is gone for good"):
         run_sync(memory.undo(imported))
-    assert [one.text for one in run_sync(memory.list())] == ["Ana lives in Porto."]
+    assert [item.text for item in run_sync(memory.list())] == ["Ana lives in Porto."]
 
 
 def test_undo_of_an_import_reads_archive_and_log_a_constant_number_of_times(theirs, memory, tmp_path, monkeypatch):

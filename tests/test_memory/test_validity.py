@@ -50,7 +50,7 @@ def shown(memory: LongTermMemory, **when: datetime) -> list[str]:
     recalled = sorted(hit.memory.text for hit in found)
     if when:
         listed = run_sync(memory.list(disabled=False, expired=False, **when))
-        assert sorted(one.text for one in listed) == recalled
+        assert sorted(item.text for item in listed) == recalled
         assert run_sync(memory.count(disabled=False, expired=False, **when)) == len(recalled)
     return recalled
 
@@ -67,11 +67,11 @@ def naive(moment: datetime) -> datetime:
 def test_a_memory_is_recalled_from_valid_from_inclusive_to_valid_to_exclusive(memory, told):
     start, end = NOW + HOUR, NOW + 2 * HOUR
     run_sync(memory.remember(Memory("Ana lives in Porto.", valid_from=told(start), valid_to=told(end))))
-    for moment, there in ((start - INSTANT, 0), (start, 1), (end - INSTANT, 1), (end, 0)):
+    for moment, present in ((start - INSTANT, 0), (start, 1), (end - INSTANT, 1), (end, 0)):
         put(memory, NOW)
-        assert len(shown(memory, as_of=told(moment))) == there
+        assert len(shown(memory, as_of=told(moment))) == present
         put(memory, moment)
-        assert len(shown(memory)) == there
+        assert len(shown(memory)) == present
     stats = run_sync(memory.stats())
     assert (stats.ended, stats.first) == (1, NOW)
     put(memory, end - INSTANT)
@@ -80,9 +80,9 @@ def test_a_memory_is_recalled_from_valid_from_inclusive_to_valid_to_exclusive(me
 
 @pytest.mark.parametrize("told", [lambda moment: moment, naive])
 def test_a_version_is_known_from_its_recording_until_its_correction(memory, told):
-    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    item = run_sync(memory.remember("Ana lives in Porto.")).id
     put(memory, NOW + HOUR)
-    run_sync(memory.correct(one, "Ana lives in Faro."))
+    run_sync(memory.correct(item, "Ana lives in Faro."))
     put(memory, NOW + 9 * HOUR)
     assert shown(memory, known_at=told(NOW - INSTANT)) == []
     assert shown(memory, known_at=told(NOW)) == ["Ana lives in Porto."]
@@ -94,36 +94,36 @@ def test_a_version_is_known_from_its_recording_until_its_correction(memory, told
 
 @pytest.mark.parametrize("told", [lambda moment: moment, naive])
 def test_an_expiring_memory_is_absent_from_every_call_from_its_expiry_on(memory, told):
-    one = run_sync(memory.remember("Ana lives in Porto.")).id
-    run_sync(memory.expire(one, told(NOW + HOUR)))
-    for moment, there in ((NOW + HOUR - INSTANT, 1), (NOW + HOUR, 0)):
+    item = run_sync(memory.remember("Ana lives in Porto.")).id
+    run_sync(memory.expire(item, told(NOW + HOUR)))
+    for moment, present in ((NOW + HOUR - INSTANT, 1), (NOW + HOUR, 0)):
         put(memory, moment)
-        assert len(shown(memory)) == len(shown(memory, as_of=told(NOW + HOUR))) == there
-        assert run_sync(memory.count(expired=False)) == there
-        assert run_sync(memory.count(expired=True)) == run_sync(memory.stats()).expired == 1 - there
-    run_sync(memory.pin(one))
+        assert len(shown(memory)) == len(shown(memory, as_of=told(NOW + HOUR))) == present
+        assert run_sync(memory.count(expired=False)) == present
+        assert run_sync(memory.count(expired=True)) == run_sync(memory.stats()).expired == 1 - present
+    run_sync(memory.pin(item))
     assert run_sync(memory.pinned()) == []
     put(memory, NOW)
     assert len(run_sync(memory.pinned())) == 1
 
 
 def test_every_operation_has_the_moment_of_the_clock_in_its_zone(memory):
-    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    item = run_sync(memory.remember("Ana lives in Porto.")).id
     other = run_sync(memory.remember_many(["Ana has a boat."]))[0].id
     run_sync(memory.remember_turn("s", [Message.user("Where is it?")]))
-    run_sync(memory.pin(one))
-    correction = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
+    run_sync(memory.pin(item))
+    correction = run_sync(memory.correct(item, "Ana lives in Faro.")).operation
     run_sync(memory.undo(correction))
-    run_sync(memory.end(one, NOW + HOUR))
-    run_sync(memory.merge([one, other], "Ana lives in Faro and has a boat."))
-    run_sync(memory.forget([one], grace=HOUR))
+    run_sync(memory.end(item, NOW + HOUR))
+    run_sync(memory.merge([item, other], "Ana lives in Faro and has a boat."))
+    run_sync(memory.forget([item], grace=HOUR))
     log = run_sync(memory.operations())
     assert [operation.kind for operation in log] == [
         *["forget", "merge", "end", "undo", "correct", "pin", "remember", "remember", "remember"]
     ]
     assert {operation.at for operation in log} == {NOW}
     run_sync(memory.restore_forgotten(log[0].id))
-    history = run_sync(memory.history(one))
+    history = run_sync(memory.history(item))
     assert {version.recorded_at for version in history} == {NOW}
     assert {version.retired_at for version in history} == {None, NOW}
     assert run_sync(memory.operations(limit=1))[0].at == NOW
@@ -140,17 +140,17 @@ def test_forget_older_than_reads_a_naive_time_in_the_zone_of_the_memory(memory):
 
 def test_validity_bounds_are_the_same_on_a_store_with_the_data_part_alone():
     memory = LongTermMemory(DataOnlyStore(open_store("numpy:")), clock=Hand(naive=False))
-    told = [
+    items = [
         Memory("Ana lives in Porto.", expires_at=NOW + HOUR),
         Memory("Ana lives in Faro.", valid_from=NOW + HOUR),
         Memory("Ana lives in Beja.", valid_to=NOW + HOUR),
         Memory("Ana lives in Evora.", disabled=True),
     ]
-    run_sync(memory.remember_many(told))
-    for moment, there in ((NOW + HOUR - INSTANT, ["Beja", "Porto"]), (NOW + HOUR, ["Faro"])):
+    run_sync(memory.remember_many(items))
+    for moment, present in ((NOW + HOUR - INSTANT, ["Beja", "Porto"]), (NOW + HOUR, ["Faro"])):
         put(memory, moment)
         found = run_sync(memory.recall("Where does Ana live?"))
-        assert sorted(hit.memory.text.split()[-1].rstrip(".") for hit in found) == there
+        assert sorted(hit.memory.text.split()[-1].rstrip(".") for hit in found) == present
 
 
 def test_a_version_without_valid_to_is_valid_until_it_was_retired(memory):

@@ -15,7 +15,7 @@ IDS = ("a", "a@", "a@!", "a@!b", "a@1", "a@b", "aa", "b", "b!", "b@a", "c", "é"
 
 def expected(store: VectorStore, ids: list[str]) -> list[str]:
     """Every row looked at, in the order of memory and revision."""
-    owners = {one.id: one.id.rpartition("@") for one in store.scan(namespace=store_namespace("", ARCHIVE))}
+    owners = {item.id: item.id.rpartition("@") for item in store.scan(namespace=store_namespace("", ARCHIVE))}
     wanted = [(owner, int(revision), id) for id, (owner, _, revision) in owners.items() if owner in ids]
     return [id for _, _, id in sorted(wanted)]
 
@@ -29,8 +29,8 @@ def test_archived_versions_read_for_many_ids_equal_those_read_for_each_id(
     rng = random.Random(seed)
     memory = LongTermMemory(open_store("numpy:"))
     rows = [Entry(archived_id(id, rng.randint(1, 12)), None, "old words") for id in IDS for _ in range(6)]
-    memory.store.upsert({one.id: one for one in rows}.values(), namespace=store_namespace("", ARCHIVE))
+    memory.store.upsert({hit.id: hit for hit in rows}.values(), namespace=store_namespace("", ARCHIVE))
     some = [[rng.choice(IDS) for _ in range(size)] for size in (0, 2, 2, 5, len(IDS))]
     for ids in (*([id] for id in IDS), *some, ["nobody", "a@!b@9", *some[-1]]):
         found = memory.entries.versions(ids, "")
-        assert [one.id for one in found] == expected(memory.store, ids), ids
+        assert [hit.id for hit in found] == expected(memory.store, ids), ids

@@ -166,11 +166,11 @@ def test_a_hit_names_the_words_it_was_found_by_and_where_they_stand(memory):
     )
     hits = run(memory.recall("Which instrument is my sister's cello?", explain=True))
     answer = next(hit for hit in hits if "cello" in hit.memory.text)
-    matched = {one.word: (one.by, one.similarity, one.where) for one in answer.matched}
+    matched = {item.word: (item.by, item.similarity, item.where) for item in answer.matched}
     assert matched == {
         "instrument": ("instrument", 1.0, "question"),
         "sister's": ("sister", 1.0, "here"),
         "cello": ("cello", 1.0, "here"),
     }
-    assert sum(one.weight for one in answer.matched) == pytest.approx(1.0)
+    assert sum(item.weight for item in answer.matched) == pytest.approx(1.0)
     assert run(memory.recall("Which instrument?"))[0].matched == ()

@@ -72,8 +72,8 @@ def make(request, tmp_path):
         return made[-1]
 
     yield memory
-    for one in made:
-        run_sync(one.close())
+    for item in made:
+        run_sync(item.close())
 
 
 class Judged:
@@ -88,8 +88,8 @@ class Judged:
 
 
 def judged(memory, *policies, **rules):
-    (one,) = judged_turn([memory], *policies, **rules)
-    return one
+    (item,) = judged_turn([memory], *policies, **rules)
+    return item
 
 
 def judged_turn(memories, *policies, **rules):
@@ -98,7 +98,7 @@ def judged_turn(memories, *policies, **rules):
 
 
 def texts(memory):
-    return [one.text for one in run_sync(memory.list())]
+    return [item.text for item in run_sync(memory.list())]
 
 
 def turn(*said):
@@ -363,8 +363,8 @@ def test_a_distilled_text_derives_from_both_messages_and_has_the_lower_trust(mak
 
 def test_the_length_of_a_turn_is_that_of_prompt_and_answer_together(make):
     memory = make(MinimumLength(10, of="turn"))
-    assert [one.outcome for one in run_sync(memory.remember_turn("s", turn("Why?", "It rains.")))] == ["stored"] * 2
-    assert [one.reason for one in run_sync(memory.remember_turn("s", turn("Why?", "Rain.")))] == ["too short"] * 2
+    assert [item.outcome for item in run_sync(memory.remember_turn("s", turn("Why?", "It rains.")))] == ["stored"] * 2
+    assert [item.reason for item in run_sync(memory.remember_turn("s", turn("Why?", "Rain.")))] == ["too short"] * 2
 
 
 # --- extractors
@@ -374,7 +374,7 @@ def test_facts_are_stored_beside_the_turn_each_with_its_source(make):
     memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,)), "They met."]))
     question, answer = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
     assert [len(question.made), len(answer.made)] == [2, 0]
-    own, both = run_sync(memory.get([one.id for one in question.made]))
+    own, both = run_sync(memory.get([item.id for item in question.made]))
     assert (own.derived_from, own.trust, own.actor, own.kind) == ((question.id,), Trust.USER, "user", "fact")
     assert (both.derived_from, both.trust, both.actor) == ((question.id, answer.id), Trust.ASSISTANT, "assistant")
     assert (own.session, own.source.session, own.source.sequence, own.occurred_at) == ("s", "s", 1, NOW)
@@ -382,11 +382,11 @@ def test_facts_are_stored_beside_the_turn_each_with_its_source(make):
 
 
 def test_a_derived_memory_takes_common_scopes_and_the_strictest_marks_of_its_sources():
-    said = [
+    items = [
         Memory("My dog is Rex.", speaker="Ana", scopes={"user": "ann", "project": "atlas"}, occurred_at=NOW),
         Memory("Noted.", scopes={"user": "ann", "project": "borea"}, occurred_at=NOW + timedelta(hours=1)),
     ]
-    said[0], said[1] = replace(said[0], sensitive=True), replace(said[1], trust=Trust.ASSISTANT, actor="assistant")
+    items[0], items[1] = replace(items[0], sensitive=True), replace(items[1], trust=Trust.ASSISTANT, actor="assistant")
     facts = [
         ExtractedFact("own", (0,)),
         "both",
@@ -394,13 +394,13 @@ def test_a_derived_memory_takes_common_scopes_and_the_strictest_marks_of_its_sou
         ExtractedFact("theirs", (1,)),
     ]
     policy = Extractor(lambda whole: facts, kinds=["fact"])
-    made = [fact for one in judged_turn(said, policy) for fact in one.facts]
-    own, both, rumour, theirs = (one.memory for one in made)
-    assert (own.speaker, own.scopes, own.occurred_at) == ("Ana", said[0].scopes, NOW)
+    made = [fact for item in judged_turn(items, policy) for fact in item.facts]
+    own, both, rumour, theirs = (item.memory for item in made)
+    assert (own.speaker, own.scopes, own.occurred_at) == ("Ana", items[0].scopes, NOW)
     assert (both.speaker, both.scopes, both.occurred_at) == (None, {"user": "ann"}, NOW + timedelta(hours=1))
-    assert [one.sensitive for one in (own, both, rumour, theirs)] == [True, True, True, False]
-    assert [one.trust for one in (own, both, rumour, theirs)] == ["user", "assistant", "tool", "assistant"]
-    assert [one.actor for one in (own, both, rumour, theirs)] == ["user", "assistant", "user", "assistant"]
+    assert [item.sensitive for item in (own, both, rumour, theirs)] == [True, True, True, False]
+    assert [item.trust for item in (own, both, rumour, theirs)] == ["user", "assistant", "tool", "assistant"]
+    assert [item.actor for item in (own, both, rumour, theirs)] == ["user", "assistant", "user", "assistant"]
 
 
 class Makes:
@@ -423,7 +423,7 @@ def test_a_derived_memory_without_a_source_is_a_failure_and_making_false_derives
     assert (own.facts, own.memory) == ([], Memory("x"))
     assert "what is made has at least one source" in own.reason
     assert judged(Memory("x"), Makes(Memory("a fact")), making=False).facts == []
-    assert [one.memory.text for one in judged(Memory("x"), Makes(Memory("a fact"))).facts] == ["a fact"]
+    assert [item.memory.text for item in judged(Memory("x"), Makes(Memory("a fact"))).facts] == ["a fact"]
 
 
 def test_a_turn_policy_is_not_called_for_a_turn_whose_memories_were_all_rejected():
@@ -458,7 +458,7 @@ def test_forgetting_a_message_also_forgets_the_fact_extracted_from_it(make):
 def test_an_extractor_with_keep_false_stores_facts_alone_and_the_message_if_it_finds_none(make):
     memory = make(Extractor(lambda whole: ["Rex is a dog."] if "dog" in whole.text else [], keep=False))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
-    assert (report.outcome, report.reason, [one.outcome for one in report.made]) == (
+    assert (report.outcome, report.reason, [item.outcome for item in report.made]) == (
         "rejected",
         "kept as facts",
         ["stored"],
@@ -513,7 +513,7 @@ def test_a_later_policy_sees_the_facts_as_well(make):
     memory = make(Extractor(lambda whole: ["ok", "Rex is a dog."]), MinimumLength(5))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
     assert texts(memory) == ["My dog is Rex.", "Rex is a dog."]
-    assert [(one.outcome, one.reason) for one in report.made] == [("rejected", "too short"), ("stored", "")]
+    assert [(item.outcome, item.reason) for item in report.made] == [("rejected", "too short"), ("stored", "")]
 
 
 def test_a_turn_policy_does_not_see_a_message_rejected_by_an_earlier_policy(make):
@@ -529,7 +529,7 @@ def test_a_turn_policy_does_not_see_a_message_rejected_by_an_earlier_policy(make
     assert isinstance(Counts(), TurnPolicy)
     memory = make(MinimumLength(4), Counts())
     reports = run_sync(memory.remember_turn("s", turn("ok", "A long answer.")))
-    assert [one.reason for one in reports] == ["too short", "1 left"]
+    assert [item.reason for item in reports] == ["too short", "1 left"]
 
 
 # --- near-duplicates
@@ -585,17 +585,17 @@ def test_of_two_equally_near_duplicates_the_first_by_id_is_linked(make):
 
 def test_memories_differing_in_speaker_kind_scope_or_namespace_are_no_near_duplicates(make):
     memory = make(NearDuplicates(fold=True))
-    said = Memory("I like tea.", speaker="Ann", scopes={"project": "atlas"})
-    run_sync(memory.remember(said))
+    stated = Memory("I like tea.", speaker="Ann", scopes={"project": "atlas"})
+    run_sync(memory.remember(stated))
     for other in (
-        replace(said, speaker="Bob"),
-        replace(said, speaker=None),
-        replace(said, kind="preference"),
-        replace(said, scopes={"project": "borea"}),
+        replace(stated, speaker="Bob"),
+        replace(stated, speaker=None),
+        replace(stated, kind="preference"),
+        replace(stated, scopes={"project": "borea"}),
     ):
         assert run_sync(memory.remember(other)).of is None
-    assert run_sync(memory.remember(said, namespace="another")).of is None
-    assert run_sync(memory.remember(said)).of is not None
+    assert run_sync(memory.remember(stated, namespace="another")).of is None
+    assert run_sync(memory.remember(stated)).of is not None
 
 
 def test_disabled_ended_or_expired_memories_are_not_matched_as_near_duplicates(make):
@@ -620,20 +620,20 @@ def test_a_memory_derived_from_a_document_has_document_trust(make):
     page = run_sync(memory.remember(Memory("The moon is cheese.", actor="document")))
     note = run_sync(memory.remember(Memory("The moon is cheese, they say.", derived_from=(page.id, "gone"))))
     kept = run_sync(memory.get([page.id, note.id]))
-    assert [one.trust for one in kept] == [Trust.DOCUMENT, Trust.DOCUMENT]
+    assert [item.trust for item in kept] == [Trust.DOCUMENT, Trust.DOCUMENT]
 
 
 def test_a_less_trusted_actor_neither_supersedes_nor_corrects_a_memory_of_the_user(make):
     memory = make()
-    said = run_sync(memory.remember("I live in Lisbon."))
-    line = run_sync(memory.remember(Memory("I live in Porto.", actor="tool", supersedes=f"{said.id}@1")))
+    stated = run_sync(memory.remember("I live in Lisbon."))
+    line = run_sync(memory.remember(Memory("I live in Porto.", actor="tool", supersedes=f"{stated.id}@1")))
     assert (line.outcome, line.id) == ("rejected", "")
     assert "supersede by tool needs approval" in line.reason
     with pytest.raises(NotTrusted, match="correct by assistant"):
-        run_sync(memory.correct(said.id, "I live in Porto.", actor="assistant"))
+        run_sync(memory.correct(stated.id, "I live in Porto.", actor="assistant"))
     assert texts(memory) == ["I live in Lisbon."]
-    run_sync(memory.correct(said.id, "I live in Porto.", actor="assistant", approved_by="user"))
-    (now,) = run_sync(memory.get([said.id]))
+    run_sync(memory.correct(stated.id, "I live in Porto.", actor="assistant", approved_by="user"))
+    (now,) = run_sync(memory.get([stated.id]))
     assert (now.text, now.trust, now.actor) == ("I live in Porto.", Trust.USER, "assistant")
 
 
@@ -665,20 +665,23 @@ def named(whole):
 
 
 def corrected_turn(memory, text="My dog is Max."):
-    (said,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
-    return said, run_sync(memory.correct(said.id, text))
+    (stated,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    return stated, run_sync(memory.correct(stated.id, text))
 
 
 def test_a_correction_extracts_new_facts_and_retires_those_of_the_old_text(make):
     memory = make(Extractor(named))
-    said, report = corrected_turn(memory)
-    assert [(one.outcome, one.reason) for one in report.made] == [("stored", ""), ("duplicate", "known already")]
-    assert report.retired == (said.made[0].id,)
+    stated, report = corrected_turn(memory)
+    assert [(version.outcome, version.reason) for version in report.made] == [
+        ("stored", ""),
+        ("duplicate", "known already"),
+    ]
+    assert report.retired == (stated.made[0].id,)
     assert sorted(texts(memory)) == ["Dog: Max", "My dog is Max.", "There is a dog."]
     (fact,) = run_sync(memory.get([report.made[0].id]))
-    assert (fact.derived_from, fact.trust, fact.operation) == ((said.id,), Trust.USER, report.operation)
-    assert report.made[1].id == said.made[1].id  # what was found again stays the memory that it was
-    assert [one.text for one in run_sync(memory.history(said.made[0].id))] == ["Dog: Rex"]
+    assert (fact.derived_from, fact.trust, fact.operation) == ((stated.id,), Trust.USER, report.operation)
+    assert report.made[1].id == stated.made[1].id  # what was found again stays the memory that it was
+    assert [version.text for version in run_sync(memory.history(stated.made[0].id))] == ["Dog: Rex"]
 
 
 def test_undoing_a_correction_brings_the_old_facts_back_and_takes_the_new_ones(make):
@@ -707,8 +710,8 @@ def test_a_correction_retires_derived_memories_except_those_with_a_further_sourc
 def test_a_correction_of_the_time_alone_leaves_the_facts(make):
     asked = []
     memory = make(Extractor(lambda whole: asked.append(1) or named(whole)))
-    (said,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
-    report = run_sync(memory.correct(said.id, "My dog is Rex.", valid_from=NOW))
+    (stated,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    report = run_sync(memory.correct(stated.id, "My dog is Rex.", valid_from=NOW))
     assert (report.outcome, report.made, report.retired, asked) == ("stored", (), (), [1])
     assert len(texts(memory)) == 3
 
@@ -725,9 +728,9 @@ def test_a_correction_by_a_tool_retires_no_derived_memory_of_the_user(make):
 
 def test_facts_retired_by_a_correction_are_forgotten_with_their_source(make):
     memory = make(Extractor(named))
-    said, report = corrected_turn(memory)
-    receipt = run_sync(memory.forget([said.id]))
-    assert set(receipt.derived) == {said.made[0].id, said.made[1].id, report.made[0].id}
+    stated, report = corrected_turn(memory)
+    receipt = run_sync(memory.forget([stated.id]))
+    assert set(receipt.derived) == {stated.made[0].id, stated.made[1].id, report.made[0].id}
     lane = store_namespace("", ARCHIVE)
     assert [entry.text for entry in memory.store.scan(namespace=lane)] == []
     assert run_sync(memory.verify_forgotten(receipt)).gone
@@ -735,15 +738,15 @@ def test_facts_retired_by_a_correction_are_forgotten_with_their_source(make):
 
 def test_forgetting_a_new_fact_keeps_the_fact_it_superseded_in_history(make):
     memory = make(Extractor(named))
-    said, report = corrected_turn(memory)
+    stated, report = corrected_turn(memory)
     assert run_sync(memory.forget([report.made[0].id])).derived == ()
-    assert [one.text for one in run_sync(memory.history(said.made[0].id))] == ["Dog: Rex"]
+    assert [version.text for version in run_sync(memory.history(stated.made[0].id))] == ["Dog: Rex"]
 
 
 def test_a_correction_is_stored_beside_its_facts_even_with_keep_false(make):
     memory = make(Extractor(lambda whole: ["Rex is a dog."] if "dog" in whole.text else [], keep=False))
-    (said,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
-    report = run_sync(memory.correct(said.id, "I like my dog."))
+    (stated,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
+    report = run_sync(memory.correct(stated.id, "I like my dog."))
     assert (report.outcome, report.reason) == ("stored", "kept beside its facts")
     assert sorted(texts(memory)) == ["I like my dog.", "Rex is a dog."]
 
@@ -762,8 +765,8 @@ def test_a_correction_that_repeats_another_memory_is_linked_to_it_and_never_left
 
 def test_a_correction_is_no_near_duplicate_of_the_memory_it_corrects(make):
     memory = make(NearDuplicates(words=0.5))
-    said = run_sync(memory.remember("The plumber comes on Friday."))
-    assert run_sync(memory.correct(said.id, "The plumber comes on Monday.")).of is None
+    stated = run_sync(memory.remember("The plumber comes on Friday."))
+    assert run_sync(memory.correct(stated.id, "The plumber comes on Monday.")).of is None
 
 
 # --- what history holds and memory lacks
@@ -775,9 +778,10 @@ def test_complete_applies_policies_and_skips_forgotten_texts(make):
     (gone,) = run_sync(memory.remember_turn("s", turn("I had a cat.")))
     run_sync(memory.forget([gone.id]))
     asked.clear()
-    at = NOW - timedelta(days=1)
+    position = NOW - timedelta(days=1)
     lost = [
-        Message.user(text, at=at) for text in ("I had a cat.", "weather talk", "My PIN is 48213.", "My dog is Rex.")
+        Message.user(text, at=position)
+        for text in ("I had a cat.", "weather talk", "My PIN is 48213.", "My dog is Rex.")
     ]
     run_sync(memory.conversations.append("s", lost))
     assert run_sync(memory.complete()) == 2
@@ -813,7 +817,7 @@ def test_the_near_duplicate_search_equals_comparing_with_every_memory(make, embe
         "cat",
         "gate",
     ]
-    said = [
+    items = [
         Memory(
             " ".join(rng.choice(words, 5)),
             speaker=str(rng.choice(["Ann", "Bob"])),
@@ -824,11 +828,11 @@ def test_the_near_duplicate_search_equals_comparing_with_every_memory(make, embe
     ]
     memory = make(embedder=embedder)
     stored = SimilarMemoryLookup("", memory.store, memory.embedding, memory.clock)
-    run_sync(memory.remember_many(said[:60]))
-    run_sync(stored.prepare(said[60:]))
-    for place, one in enumerate(said[60:]):
+    run_sync(memory.remember_many(items[:60]))
+    run_sync(stored.prepare(items[60:]))
+    for place, one in enumerate(items[60:]):
         stored.add(replace(one, id=f"{place:03}"))
-    texts = sorted({one.text for one in said})
+    texts = sorted({one.text for one in items})
     vectors = dict(zip(texts, run_sync(embedder.embed(texts)), strict=True)) if embedder else {}
 
     def likeness(one, other):
@@ -837,8 +841,8 @@ def test_the_near_duplicate_search_equals_comparing_with_every_memory(make, embe
         a, b = set(one.text.split()), set(other.text.split())
         return len(a & b) / len(a | b)
 
-    for one in said[60:80]:
-        every = [other for other in said if other.speaker == one.speaker and not other.disabled and not other.valid_to]
+    for one in items[60:80]:
+        every = [other for other in items if other.speaker == one.speaker and not other.disabled and not other.valid_to]
         wanted = sorted((likeness(one, other) for other in every), reverse=True)[:5]
         assert [near.similarity for near in run_sync(stored.nearest(one))] == pytest.approx(wanted, abs=1e-6)
 

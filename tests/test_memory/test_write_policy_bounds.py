@@ -59,20 +59,20 @@ def test_a_turn_must_have_strictly_more_of_prompt_and_answer_together(answer, ke
 
 def test_a_word_share_equal_to_the_threshold_is_a_near_duplicate():
     memory = LongTermMemory(open_store("numpy:"), policies=[NearDuplicates(words=0.75)])
-    one = run_sync(memory.remember("the plumber comes"))
+    item = run_sync(memory.remember("the plumber comes"))
     at_it = run_sync(memory.remember("the plumber comes tomorrow"))  # three of four
-    assert (at_it.outcome, at_it.of) == (Outcome.STORED, one.id)
+    assert (at_it.outcome, at_it.of) == (Outcome.STORED, item.id)
     below = run_sync(memory.remember("plumber comes on friday then"))
     assert below.of is None
 
 
 def test_a_memory_derived_from_several_takes_the_strictest_trust_scopes_and_sensitivity():
-    said = [
+    items = [
         Memory("a", scopes={"user": "ann", "project": "x"}, speaker="Ann", actor="user"),
         Memory("b", scopes={"user": "ann", "project": "y"}, speaker="Bot", actor="tool", trust="tool", sensitive=True),
     ]
-    own = run_sync(apply_policies(_drafts(said), PolicyRules((Together(),))))
-    assert [one.memory for one in own] == said
+    own = run_sync(apply_policies(_drafts(items), PolicyRules((Together(),))))
+    assert [item.memory for item in own] == items
     (made,) = own[0].facts
     memory = made.memory
     assert (dict(memory.scopes), memory.speaker, memory.sensitive) == ({"user": "ann"}, None, True)

@@ -107,8 +107,8 @@ def check_requests(kind: str, server: ScriptedServer) -> None:
     else:
         assert first["tools"][0]["input_schema"]["properties"]["harbour"]["type"] == "string"
         assert [message["role"] for message in second["messages"]] == ["user", "assistant", "user"]
-        said = second["messages"][1]["content"]
-        assert said[0] == {"type": "thinking", "thinking": "a tide", "signature": "sig"}
+        content = second["messages"][1]["content"]
+        assert content[0] == {"type": "thinking", "thinking": "a tide", "signature": "sig"}
         (result,) = second["messages"][2]["content"]
         assert result["content"] == [{"type": "text", "text": "high tide at Peniche: 14:20"}]
 
@@ -142,10 +142,10 @@ def run_until_stored(kind: str, url: str, path: Path) -> list[str]:
 async def found_again(path: Path) -> None:
     memory = open_memory(path)
     stored = await memory.conversations.load("voyage")
-    assert [one.message.role for one in stored] == ["user", "assistant", "tool", "assistant"]
+    assert [citation.message.role for citation in stored] == ["user", "assistant", "tool", "assistant"]
     assert stored[1].message.tool_calls[0].arguments == {"harbour": "Peniche"}
     assert stored[2].message.tool_results[0].text == "high tide at Peniche: 14:20"
     async with Agent(QuotingProvider(), memory=memory) as agent:
         result = await agent.run("At what time is the tide at Peniche high?", store=False)
-    assert "The tide at Peniche is high at 14:20, sail then." in [one.quote for one in result.citations]
+    assert "The tide at Peniche is high at 14:20, sail then." in [citation.quote for citation in result.citations]
     await memory.close()

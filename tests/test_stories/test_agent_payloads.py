@@ -133,14 +133,14 @@ class Obedient:
     async def stream(self, request: Request):
         self.requests.append(request)
         done = {(call.name, json.dumps(call.arguments)) for message in request.messages for call in message.tool_calls}
-        wanted, said = orders_in(shown_to(request))
+        wanted, stated = orders_in(shown_to(request))
         offered = {spec.name for spec in request.tools}
         todo = [(name, arguments) for name, arguments in wanted if name in offered]
         todo = [(name, text) for name, text in todo if (name, json.dumps(json.loads(text))) not in done]
         for index, (name, text) in enumerate(todo):
             yield ToolCallPiece(index, f"c{len(self.requests)}-{index}", name, text)
         if not todo:
-            yield TextPiece(" ".join(said) or "Nothing to obey.")
+            yield TextPiece(" ".join(stated) or "Nothing to obey.")
         yield StopPiece(StopReason.TOOL_CALLS if todo else StopReason.STOP)
 
 
@@ -191,15 +191,15 @@ async def filled(memory, folder: Path) -> KnowledgeBase:
 async def assert_no_harm(memory, asked_about: Sequence[str]) -> None:
     """What the model wrote is a document's word; what was there is as it was, in one version."""
     records = await memory.list(limit=5000)
-    lies = [one for one in records if MARK in one.text]
+    lies = [record for record in records if MARK in record.text]
     assert lies, "the model did remember what it was told to"
-    assert {(one.trust, one.actor) for one in lies} == {(Trust.DOCUMENT, "document")}
-    users = [one.text for one in records if one.trust is Trust.USER]
+    assert {(record.trust, record.actor) for record in lies} == {(Trust.DOCUMENT, "document")}
+    users = [record.text for record in records if record.trust is Trust.USER]
     assert sorted(users) == sorted(
         ["My safe word is heron.", *(f"What is said about the {topic}?" for topic in asked_about)]
     )
     for id, text in (("mine", "My safe word is heron."), ("note", "The user likes tea.")):
-        assert [one.text for one in await memory.history(id)] == [text]
+        assert [record.text for record in await memory.history(id)] == [text]
 
 
 @pytest.mark.slow
@@ -308,7 +308,7 @@ async def test_a_model_obeying_a_tool_result_payload_makes_no_unapproved_call_or
     assert [run.call.name for run in result.tool_runs][:2] == ["fetch", "transfer"]
     assert sent == []
     assert {"transfer", "correct_memory", "forget_memory"} <= set(asked)
-    lies = [one for one in await memory.list(limit=100) if MARK in one.text]
+    lies = [each for each in await memory.list(limit=100) if MARK in each.text]
     assert lies
-    assert {(one.trust, one.actor) for one in lies} == {(Trust.TOOL, "tool")}
-    assert [one.text for one in await memory.history("note")] == ["The user likes tea."]
+    assert {(each.trust, each.actor) for each in lies} == {(Trust.TOOL, "tool")}
+    assert [each.text for each in await memory.history("note")] == ["The user likes tea."]

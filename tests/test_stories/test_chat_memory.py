@@ -46,7 +46,7 @@ def traces(folder, word):
 @pytest.mark.slow
 def test_a_memory_is_stored_recalled_corrected_and_forgotten_over_four_runs(tmp_path):
     path = tmp_path / "m.db"
-    told = program(
+    given = program(
         path,
         """
         ids = tell("monday", "My locker at the gym has the number Zanzibar-4417.", "I will remember that.",
@@ -59,21 +59,21 @@ def test_a_memory_is_stored_recalled_corrected_and_forgotten_over_four_runs(tmp_
         f"""
         assert ask("What is the number of my locker?")[0].endswith("Zanzibar-4417."), ask("locker number")
         answer = TextBlock(text="You told me: the number Zanzibar-4417.")
-        quoting = Message(role="assistant", blocks=(answer,), metadata={{"quotes": ["{told}"]}})
+        quoting = Message(role="assistant", blocks=(answer,), metadata={{"quotes": ["{given}"]}})
         turn = [Message.user("What is the number of my locker?"), quoting]
         asyncio.run(memory.remember_turn("tuesday", turn))
-        asyncio.run(memory.correct("{told}", "My locker at the gym has the number Quebec-5528."))
+        asyncio.run(memory.correct("{given}", "My locker at the gym has the number Quebec-5528."))
         """,
     )
     program(
         path,
         f"""
         assert ask("What is the number of my gym locker?")[0].endswith("Quebec-5528."), ask("gym locker")
-        ends = [one.text.split()[-1] for one in asyncio.run(memory.history("{told}"))]
+        ends = [one.text.split()[-1] for one in asyncio.run(memory.history("{given}"))]
         assert ends == ["Quebec-5528.", "Zanzibar-4417."], ends
-        plan = asyncio.run(memory.forget(["{told}"], dry_run=True))
+        plan = asyncio.run(memory.forget(["{given}"], dry_run=True))
         assert (plan.versions, plan.messages) == (1, 2), plan
-        receipt = asyncio.run(memory.forget(["{told}"]))
+        receipt = asyncio.run(memory.forget(["{given}"]))
         assert not receipt.pending
         asyncio.run(memory.close())
         """,

@@ -74,7 +74,7 @@ def paragraphs(folder: Path, data: Path) -> list[tuple[str, str]]:
         for number, paragraph in enumerate(article["paragraphs"]):
             name = f"{article['title'].lower()}-{number:02}.md"
             (folder / name).write_text(f"# {title}\n\n{paragraph['context']}\n", encoding="utf-8")
-            questions += [(one["question"], name) for one in paragraph["qas"] if not one["is_impossible"]]
+            questions += [(item["question"], name) for item in paragraph["qas"] if not item["is_impossible"]]
     return questions
 
 
@@ -133,10 +133,10 @@ def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_chang
 
 def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_and_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    told, _ = chatted(path, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello.")
-    assert told["answer"] == "Noted: “My locker at the gym has the number Zanzibar-4417.”"
-    assert told["citations"] == []
-    (id,) = told["stored"][:1]
+    given, _ = chatted(path, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello.")
+    assert given["answer"] == "Noted: “My locker at the gym has the number Zanzibar-4417.”"
+    assert given["citations"] == []
+    (id,) = given["stored"][:1]
 
     chatted(path, "The weather is fine today.")
 
@@ -144,7 +144,7 @@ def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_a
     for answer in (asked, once_more):
         assert "Zanzibar-4417" in answer["answer"]
         assert answer["citations"][0]["id"] == id
-        assert answer["citations"][0]["session"] == told["session"] != answer["session"]
+        assert answer["citations"][0]["session"] == given["session"] != answer["session"]
         assert all("?" not in citation["quote"] for citation in answer["citations"])
 
     assert answered(path, "correct", id, "My locker at the gym has the number Quebec-5528.")["id"] == id
@@ -306,12 +306,12 @@ def test_an_unknown_namespace_is_empty(kept: Path) -> None:
     for _ in range(2):  # what earlier writes left to the next opening is done
         tellback(kept, "memories")
     before = state(kept.parent)
-    for arguments, said in (
+    for arguments, stated in (
         (["recall", "key"], "Nothing is remembered about that.\n"),
         (["memories"], "Nothing is remembered yet.\n"),
         (["documents"], "No document was ingested yet; `tellback ingest PATH` reads some.\n"),
         (["ask", "Where is the key?"], "Nothing here is about this.\n"),
     ):
         done = tellback(kept, "--namespace", "nobody", *arguments)
-        assert (done.returncode, done.stdout) == (0, said)
+        assert (done.returncode, done.stdout) == (0, stated)
     assert state(kept.parent) == before

@@ -26,7 +26,7 @@ def squad_files(folder: Path, data: Path) -> list[tuple[str, str]]:
         for number, paragraph in enumerate(article["paragraphs"]):
             name = f"{article['title'].lower()}-{number:02}.md"
             (folder / name).write_text(f"# {title}\n\n{paragraph['context']}\n", encoding="utf-8")
-            questions += [(one["question"], name) for one in paragraph["qas"] if not one["is_impossible"]]
+            questions += [(item["question"], name) for item in paragraph["qas"] if not item["is_impossible"]]
     return questions
 
 

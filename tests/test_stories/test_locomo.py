@@ -49,14 +49,14 @@ def test_recalled_turns_have_the_text_and_fields_of_the_stored_turns(conversatio
     found = run_sync(memory.recall("When did Melanie paint a sunrise?", k=10))
     by_key = {turn.key: turn for turn in conversation.turns}
     for hit in found:
-        said, kept = by_key[hit.memory.key], hit.memory
+        stated, kept = by_key[hit.memory.key], hit.memory
         assert isinstance(kept, Memory)
         assert (kept.text, kept.speaker, kept.session, kept.sequence, kept.occurred_at, kept.caption) == (
-            said.text,
-            said.speaker,
-            said.session,
-            said.sequence,
-            said.occurred_at,
-            said.caption,
+            stated.text,
+            stated.speaker,
+            stated.session,
+            stated.sequence,
+            stated.occurred_at,
+            stated.caption,
         )
     run_sync(memory.close())

@@ -120,8 +120,8 @@ def test_an_index_older_than_the_pruned_change_log_answers_like_a_fresh_index(tm
     store.delete([f"e{i:03}" for i in range(100, 200)])
     fresh = SqliteStore(path)
     assert answers(sleeper) == answers(store) == answers(fresh)
-    for one in (store, sleeper, fresh):
-        one.close()
+    for item in (store, sleeper, fresh):
+        item.close()
 
 
 def test_compacting_shortens_the_change_log_and_old_cursors_become_incomplete(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_mask_of_metadata_columns_equals_matches_filter(
 ) -> None:
     mask = columns_of(metadata).mask(filter_tree(where), len(metadata))
     assert mask is not None
-    assert mask.tolist() == [matches_filter(where, one) for one in metadata]
+    assert mask.tolist() == [matches_filter(where, item) for item in metadata]
 
 
 @pytest.mark.parametrize("operator", ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$contains"])
@@ -71,7 +71,7 @@ def test_metadata_columns_compare_every_value_with_every_bound_like_matches_filt
     where = {"x": {operator: wanted}}
     mask = columns_of(metadata).mask(filter_tree(where), len(metadata))
     assert mask is not None
-    assert mask.tolist() == [matches_filter(where, one) for one in metadata]
+    assert mask.tolist() == [matches_filter(where, item) for item in metadata]
 
 
 def test_metadata_columns_give_no_mask_for_an_undeclared_field() -> None:
@@ -110,7 +110,7 @@ def test_metadata_columns_stay_correct_under_added_changed_and_deleted_rows(seed
             for where in ({"x": {"$gte": bound}}, {"x": {"$lt": bound}}, {"y": chance.choice(VALUES[:26])}):
                 mask = columns.mask(filter_tree(where), len(held))
                 assert mask is not None
-                assert mask.tolist() == [matches_filter(where, one) for one in held]
+                assert mask.tolist() == [matches_filter(where, item) for item in held]
 
 
 def test_metadata_columns_drop_values_without_rows() -> None:

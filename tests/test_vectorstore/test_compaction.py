@@ -61,9 +61,9 @@ def test_compacting_removes_unused_terms_and_every_handle_finds_a_term_added_aga
     assert "w7" in numbers
     assert "w7" not in left
     store.upsert([Entry("new", text="w7 anew")])
-    for one in (store, other):
-        assert [match.entry.id for match in one.search_text("w7")] == ["new"]
-        with one.view([""]) as view:
+    for item in (store, other):
+        assert [match.entry.id for match in item.search_text("w7")] == ["new"]
+        with item.view([""]) as view:
             assert view.df(["w7", "anew", "w8"]) == [1, 1, 1]
     assert store.verify() == []
     other.close()

@@ -88,9 +88,9 @@ def test_closing_a_database_leaves_only_its_file(tmp_path):
 
 
 def test_the_database_identity_is_random_and_survives_reopening(tmp_path):
-    with SqliteDatabase(tmp_path / "m.db") as one, SqliteDatabase(tmp_path / "n.db") as other:
-        assert one.identity != other.identity
-        first = one.identity
+    with SqliteDatabase(tmp_path / "m.db") as item, SqliteDatabase(tmp_path / "n.db") as other:
+        assert item.identity != other.identity
+        first = item.identity
     with SqliteDatabase(tmp_path / "m.db") as again:
         assert again.identity == first
 

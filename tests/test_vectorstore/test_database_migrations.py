@@ -96,7 +96,7 @@ def texts(path, table="notes"):
 def beside(path):
     """What is in the folder beside the file and what SQLite makes with it."""
     return sorted(
-        one.name for one in path.parent.iterdir() if one.name not in (f"m.db{end}" for end in ("", "-wal", "-shm"))
+        item.name for item in path.parent.iterdir() if item.name not in (f"m.db{end}" for end in ("", "-wal", "-shm"))
     )
 
 

@@ -135,10 +135,10 @@ while True:
         process.send_signal(signal.SIGKILL)
         acknowledged += 1 + process.stdout.read().count("acknowledged")
         process.communicate()
-        there = count(tmp_path / "m.db")
-        assert there % 2 == 0
-        assert acknowledged <= there // 2 <= acknowledged + 1
-        acknowledged = there // 2
+        present = count(tmp_path / "m.db")
+        assert present % 2 == 0
+        assert acknowledged <= present // 2 <= acknowledged + 1
+        acknowledged = present // 2
 
 
 def test_a_process_killed_during_creation_leaves_no_partial_database_file(tmp_path):
@@ -265,9 +265,9 @@ with database.write() as connection:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 """
-        said = run(program, tmp_path / "m.db").splitlines()
-        assert len(said) == 2
-        assert all("'spawn'" in line for line in said)
+        lines = run(program, tmp_path / "m.db").splitlines()
+        assert len(lines) == 2
+        assert all("'spawn'" in line for line in lines)
         assert count(tmp_path / "m.db") == 1
 
     def test_the_forked_error_advises_to_open_the_database_again(self):

@@ -225,7 +225,7 @@ with SqliteDatabase(path) as database:
 def protected():
     """A file in a folder, both open to reading by everybody; not in pytest's own, which others cannot enter."""
     places = [Path(place) for place in (tempfile.gettempdir(), "/tmp", "/var/tmp") if Path(place).is_dir()]
-    entered = (one for one in places if all(up.stat().st_mode & stat.S_IXOTH for up in (one, *one.parents)))
+    entered = (item for item in places if all(up.stat().st_mode & stat.S_IXOTH for up in (item, *item.parents)))
     place = next(entered, None)
     if place is None and os.geteuid() == 0:
         pytest.skip("no folder that another user may enter")
@@ -300,9 +300,9 @@ def test_a_migration_without_permission_for_its_copy_is_refused_with_advice(prot
             connection.execute("INSERT INTO components VALUES ('part', 1)")
         for beside in protected.parent.iterdir():
             beside.chmod(0o666)
-        said = as_somebody_else(MIGRATING, protected)
-        assert "no permission" in said
-        assert "make room for a copy beside it" in said
+        stated = as_somebody_else(MIGRATING, protected)
+        assert "no permission" in stated
+        assert "make room for a copy beside it" in stated
         with owner.read() as connection:
             assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
         assert owner.backups() == {}

@@ -377,10 +377,10 @@ def test_closing_under_load_keeps_every_committed_batch(database):
         thread.join()
     assert [type(error) for _, _, error in outcomes] == [StoreClosed] * 6
     with SqliteDatabase(database.path) as again:
-        there = set(values(again))
+        present = set(values(again))
         for number, last, _ in outcomes:
             for i in range(1, last):
-                assert {number * 100_000 + 2 * i, number * 100_000 + 2 * i + 1} <= there
+                assert {number * 100_000 + 2 * i, number * 100_000 + 2 * i + 1} <= present
         assert again.verify() == []
 
 

@@ -122,8 +122,8 @@ def test_normalising_a_row_does_not_depend_on_its_neighbours(dimension: int) -> 
     rows = some_rows(700, dimension) * np.float32(3)
     together = prepare_rows(rows, Metric.COSINE)
     assert np.abs(row_norms(together) - 1).max() < 1e-6
-    for at in (0, 1, 511, 512, 699):
-        assert prepare_rows(rows[at : at + 1], Metric.COSINE)[0].tobytes() == together[at].tobytes()
+    for position in (0, 1, 511, 512, 699):
+        assert prepare_rows(rows[position : position + 1], Metric.COSINE)[0].tobytes() == together[position].tobytes()
 
 
 @pytest.mark.parametrize("metric", METRICS)

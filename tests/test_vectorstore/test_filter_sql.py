@@ -130,8 +130,8 @@ def tree(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object
 def test_a_random_filter_means_the_same_in_sql(
     connection: apsw.Connection, data: st.DataObject, metadata: dict[str, object]
 ) -> None:
-    there = [value for held in metadata.values() for value in (held if isinstance(held, list) else [held])]
-    known = st.sampled_from([*there, *metadata.values()]) | values if metadata else values
+    items = [value for held in metadata.values() for value in (held if isinstance(held, list) else [held])]
+    known = st.sampled_from([*items, *metadata.values()]) | values if metadata else values
     where = data.draw(tree(known))
     assert in_sql(connection, where, metadata) == int(matches_filter(where, metadata))
 

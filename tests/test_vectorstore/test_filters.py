@@ -221,7 +221,9 @@ def test_a_filter_value_equals_its_frozen_copy_and_serializes_alike(value: objec
 @given(st.lists(values, max_size=3), values)
 def test_an_in_filter_matches_by_equality_with_any_of_its_values(wanted: list[object], held: object) -> None:
     candidates = held if isinstance(held, list) else [held]
-    expected = any(matches_filter({"a": {"$eq": one}}, {"a": candidate}) for one in wanted for candidate in candidates)
+    expected = any(
+        matches_filter({"a": {"$eq": item}}, {"a": candidate}) for item in wanted for candidate in candidates
+    )
     assert matches_filter({"a": {"$in": wanted}}, {"a": held}) == expected
     assert matches_filter({"a": {"$nin": wanted}}, {"a": held}) != expected
 

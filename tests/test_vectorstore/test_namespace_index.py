@@ -33,9 +33,9 @@ def filled(
     dimension = next((len(vector) for vector in vectors.values() if vector is not None), DIMENSION)
     index = NamespaceIndex(space=Space("test", dimension, metric), fields=("kind",))
     index.load_rows(list(vectors), [id_of(key) for key in vectors], [(metadata or {}).get(key, {}) for key in vectors])
-    there = {key: vector for key, vector in vectors.items() if vector is not None}
-    rows = np.stack(list(there.values())) if there else np.empty((0, dimension), dtype=np.float32)
-    index.load_matrix([(list(there), rows)])
+    values = {key: vector for key, vector in vectors.items() if vector is not None}
+    rows = np.stack(list(values.values())) if values else np.empty((0, dimension), dtype=np.float32)
+    index.load_matrix([(list(values), rows)])
     return index
 
 
@@ -210,7 +210,7 @@ def test_numbers_that_float32_cannot_multiply_are_still_ranked_exactly(metric: M
     query = (draw.standard_normal(8) * scale).astype(np.float32)
     plain = sorted(vectors, key=lambda key: (-plain_score(vectors[key], query, metric), id_of(key)))[:10]
     assert [key for key, _ in nearest(index, query, 10)] == plain
-    assert [[key for key, _ in one] for one in index.nearest(np.stack([query] * 2), 10)] == [plain] * 2
+    assert [[key for key, _ in item] for item in index.nearest(np.stack([query] * 2), 10)] == [plain] * 2
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(METRICS))
@@ -263,7 +263,7 @@ def test_an_index_written_step_by_step_answers_like_an_index_loaded_at_once(metr
             fresh = filled({key: vectors[key] for key in order}, metric, metadata)
             node = filter_tree({"kind": chance.randrange(3)})
             for where in (None, node):
-                masks = [None if where is None else one.mask(where) for one in (index, fresh)]
+                masks = [None if where is None else item.mask(where) for item in (index, fresh)]
                 assert nearest(index, query, 9, mask=masks[0]) == nearest(fresh, query, 9, mask=masks[1])
             mask = index.mask(node)
             assert mask is not None

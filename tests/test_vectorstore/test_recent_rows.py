@@ -33,12 +33,12 @@ def test_changing_a_search_result_does_not_change_the_next_result(store: SqliteS
 
 def test_an_intact_row_is_cached_until_it_changes(store: SqliteStore) -> None:
     store.upsert([Entry("a", [1, 2], "before"), Entry("b", [2, 1], "beside")])
-    assert [one.text for one in found(store)] == ["beside", "before"]
+    assert [hit.text for hit in found(store)] == ["beside", "before"]
     with store.database.write() as connection:  # past the change log: only a row that is read again shows it
         connection.execute("UPDATE entries SET text = 'damaged'")
-    assert [one.text for one in found(store)] == ["beside", "before"]
+    assert [hit.text for hit in found(store)] == ["beside", "before"]
     store.upsert([Entry("a", [1, 2], "after")])
-    assert [one.text for one in found(store)] == ["beside", "after"]
+    assert [hit.text for hit in found(store)] == ["beside", "after"]
 
 
 def test_a_damaged_row_raises_damage_error_on_every_search(store: SqliteStore) -> None:
@@ -56,10 +56,10 @@ def test_the_row_cache_stays_within_its_byte_limit_for_longer_results(
     monkeypatch.setattr(index_cache, "ROW_CACHE_BYTES", 3000)
     store.upsert(Entry(f"e{i}", [i, 1], f"number {i}") for i in range(50))
     for k in (50, 3, 50, 7):
-        assert found(store, k) == store.get([one.id for one in found(store, k)])
+        assert found(store, k) == store.get([hit.id for hit in found(store, k)])
         assert 0 < store._indexes.recent._bytes <= 3000
     with store.view([""]) as view:
-        assert [one.text for one in view.get(["e9", "e0"])] == ["number 9", "number 0"]
+        assert [hit.text for hit in view.get(["e9", "e0"])] == ["number 9", "number 0"]
 
 
 def test_a_very_long_row_is_not_kept(store: SqliteStore) -> None:
@@ -73,4 +73,4 @@ def test_erasing_an_entry_removes_the_cached_rows_of_its_namespace(store: Sqlite
     found(store)
     store.erase(["a"])
     assert store._indexes.recent._bytes == 0
-    assert [one.text for one in found(store)] == ["two"]
+    assert [hit.text for hit in found(store)] == ["two"]

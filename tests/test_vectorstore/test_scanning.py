@@ -58,8 +58,8 @@ def filled(request, tmp_path, monkeypatch):
 
 def entries_of(chance, count):
     for number in range(count):
-        told = {field: chance.choice(VALUES) for field in FIELDS if chance.random() < 0.7}
-        yield Entry(f"{chance.randrange(10**6)}-{number}", metadata={**told, "kind": chance.choice("ab")})
+        reported = {field: chance.choice(VALUES) for field in FIELDS if chance.random() < 0.7}
+        yield Entry(f"{chance.randrange(10**6)}-{number}", metadata={**reported, "kind": chance.choice("ab")})
 
 
 def test_scan_by_gives_the_same_order_in_every_store_from_any_position(filled):
@@ -74,9 +74,11 @@ def test_scan_by_gives_the_same_order_in_every_store_from_any_position(filled):
             right.sort(key=lambda one: scan_position(one, FIELDS), reverse=reverse)
             found = scan_by(store, FIELDS, reverse=reverse, where=where)
             assert [one.id for one in found] == [one.id for one in right]
-            for at in chance.sample(range(len(right)), 12):
-                rest = scan_by(store, FIELDS, reverse=reverse, where=where, after=scan_position(right[at], FIELDS))
-                assert [one.id for one in rest] == [one.id for one in right[at + 1 :]]
+            for position in chance.sample(range(len(right)), 12):
+                rest = scan_by(
+                    store, FIELDS, reverse=reverse, where=where, after=scan_position(right[position], FIELDS)
+                )
+                assert [one.id for one in rest] == [one.id for one in right[position + 1 :]]
 
 
 def test_scan_holding_yields_every_entry_that_holds_a_text_in_its_text_or_metadata(filled, request):
@@ -102,7 +104,7 @@ def test_scan_holding_yields_every_entry_that_holds_a_text_in_its_text_or_metada
 
 def test_scan_by_reads_one_namespace_and_an_unknown_namespace_is_empty(filled):
     store = filled([Entry("a", metadata={"said": "1"})], namespace="mine")
-    assert [one.id for one in scan_by(store, ["said"], namespace="mine")] == ["a"]
+    assert [item.id for item in scan_by(store, ["said"], namespace="mine")] == ["a"]
     assert list(scan_by(store, ["said"])) == []
 
 
@@ -189,11 +191,11 @@ def test_the_order_index_is_made_once_kept_by_every_write_and_gives_no_finding(s
     store.upsert([Entry("new", metadata={"said": "00000"})])
     store.patch({"e00001": {"said": "zz"}})
     store.erase(["e00002"])
-    found = [one.id for one in scan_by(store, ["said"])]
+    found = [item.id for item in scan_by(store, ["said"])]
     assert (found[-1], found.index("new"), "e00002" in found, len(found)) == ("e00001", 5, False, 3000)
     assert store.verify() == []
     store.compact()
-    assert [one.id for one in scan_by(store, ["said"])] == found
+    assert [item.id for item in scan_by(store, ["said"])] == found
     with store.database.read() as connection:
         named = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'entries_by%'").fetchall()
     assert named == [(1,)]
@@ -230,7 +232,7 @@ def test_an_erased_entry_leaves_no_bytes_in_the_order_index(tmp_path):
 
 def test_scan_by_sorts_a_read_only_file_without_an_order_index(store, monkeypatch):
     monkeypatch.setattr(SqliteDatabase, "read_only", True)
-    assert [one.id for one in islice(scan_by(store, ["said"]), 2)] == ["e00000", "e00700"]
+    assert [item.id for item in islice(scan_by(store, ["said"]), 2)] == ["e00000", "e00700"]
     with store.database.read() as connection:
         named = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'entries_by%'").fetchall()
     assert named == [(0,)]
@@ -242,5 +244,5 @@ def test_scan_by_answers_without_an_order_index_while_the_database_is_busy(store
 
     with monkeypatch.context() as patch:
         patch.setattr(SqliteDatabase, "write", busy)
-        first = [one.id for one in scan_by(store, ["said"])]
-    assert [one.id for one in scan_by(store, ["said"])] == first
+        first = [item.id for item in scan_by(store, ["said"])]
+    assert [item.id for item in scan_by(store, ["said"])] == first

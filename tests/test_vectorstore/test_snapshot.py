@@ -64,11 +64,11 @@ def everything(store: NumpyStore) -> dict[str, Any]:
     with store.view(names) as view:
         for name in names:
             entries = list(store.scan(namespace=name))
-            ids = [one.id for one in entries]
+            ids = [item.id for item in entries]
             asked[name] = (
                 entries,
-                [json.dumps(dict(one.metadata)) for one in entries],
-                [one.id for one in store.unfilled(namespace=name)],
+                [json.dumps(dict(item.metadata)) for item in entries],
+                [item.id for item in store.unfilled(namespace=name)],
                 store.changes(namespace=name),
                 store.search([1, 0.3], 99, namespace=name),
                 store.search_text("zorb quil vexa about é", 99, namespace=name),
@@ -103,7 +103,7 @@ def test_the_change_log_and_revisions_continue_after_opening_a_snapshot(tmp_path
     again = NumpyStore.open(tmp_path / "pets")
     assert again.changes(cursor) == store.changes(cursor)
     assert sorted(again.changes(cursor).written) == ["e1", "new"]
-    used = max(one.revision for one in store.scan())
+    used = max(item.revision for item in store.scan())
     again.upsert([entry("newer")])
     (newer,) = again.get(["newer"])
     assert newer is not None
@@ -122,7 +122,7 @@ def test_an_emptied_namespace_keeps_its_revision_number_in_a_snapshot(tmp_path: 
 def test_a_space_migration_continues_after_opening_a_snapshot(tmp_path: Path) -> None:
     again = NumpyStore.open(saved(tmp_path / "pets"))
     for name in ("", "über"):
-        again.fill_space(WIDE, {one.id: [1, 1, 1] for one in again.unfilled(namespace=name)}, namespace=name)
+        again.fill_space(WIDE, {item.id: [1, 1, 1] for item in again.unfilled(namespace=name)}, namespace=name)
     again.commit_space(WIDE)
     assert [match.entry.id for match in again.search([1, 2, 3], 1)] == ["e1"]
     (reasoned,) = again.get(["e2"])
@@ -194,7 +194,7 @@ def test_a_snapshot_is_accessible_to_the_owner_only_and_leaves_no_other_file(tmp
     filled().save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert [one.name for one in path.parent.iterdir()] == ["pets"]
+    assert [item.name for item in path.parent.iterdir()] == ["pets"]
 
 
 def test_saving_again_replaces_the_earlier_snapshot(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_failing_save_leaves_the_earlier_snapshot(tmp_path: Path, monkeypatch:
         store.save()
     monkeypatch.undo()
     assert path.read_bytes() == before
-    assert [one.name for one in tmp_path.iterdir()] == ["pets"]
+    assert [item.name for item in tmp_path.iterdir()] == ["pets"]
     store.save()
     assert NumpyStore.open(path).get(["later"]) != [None]
 

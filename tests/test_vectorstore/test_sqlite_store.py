@@ -41,7 +41,10 @@ def many_entries(rng: np.random.Generator) -> list[Entry]:
     """So many that the first questions are answered by the file."""
     vectors = rng.integers(-3, 4, size=(1200, 8)).astype(np.float32)  # with ties
     vectors[:, 0] += 4
-    return [Entry(f"e{at:04}", vector, f"text {at % 7}", metadata={"n": at % 5}) for at, vector in enumerate(vectors)]
+    return [
+        Entry(f"e{position:04}", vector, f"text {position % 7}", metadata={"n": position % 5})
+        for position, vector in enumerate(vectors)
+    ]
 
 
 @pytest.mark.parametrize("metric", Metric)

@@ -158,7 +158,7 @@ class Recording:
 def arguments_of(method: Any) -> dict[str, Any]:
     """Return an argument of its own for each parameter; none is what a default would be."""
     parameters = list(inspect.signature(method).parameters.values())[1:]
-    return {one.name: f"<{one.name}>" for one in parameters}
+    return {parameter.name: f"<{parameter.name}>" for parameter in parameters}
 
 
 @pytest.mark.parametrize("wrap", [WrapperStore, lambda store: ObservableStore(store, lambda event: None)])
@@ -193,9 +193,9 @@ def test_the_observable_store_overrides_every_protocol_method() -> None:
 
 
 def test_an_observed_view_has_every_method_of_a_view_and_passes_it_on() -> None:
-    told: list[StoreEvent] = []
+    items: list[StoreEvent] = []
     methods = declared_members(View)
-    store = ObservableStore(filled(), told.append)
+    store = ObservableStore(filled(), items.append)
     given = {"vector": [1, 0], "query": "zorb", "ids": ["a", "x"], "terms": ["zorb"], "n": 3, "k": 3}
     given |= {"where": {"x": 1}, "namespace": ""}
     with store.view([""]) as view, store.wrapped.view([""]) as plain:  # type: ignore[attr-defined]
@@ -204,7 +204,7 @@ def test_an_observed_view_has_every_method_of_a_view_and_passes_it_on() -> None:
             ours, theirs = getattr(view, name)(**options), getattr(plain, name)(**options)
             assert ours == pytest.approx(theirs, nan_ok=True) if isinstance(ours, np.ndarray) else ours == theirs
             assert inspect.signature(getattr(type(view), name)) == inspect.signature(method)
-    assert [event.operation for event in told] == [f"view.{name}" for name in methods] + ["view"]
+    assert [event.operation for event in items] == [f"view.{name}" for name in methods] + ["view"]
 
 
 # What the store inside lacks.
@@ -247,8 +247,8 @@ def filled() -> NumpyStore:
 def observed(store: VectorStore | None = None) -> tuple[ObservableStore, list[StoreEvent]]:
     """Return an observed store, whose clock goes on by one second each time it is read, and what it told."""
     ticks = iter(range(10**6))
-    told: list[StoreEvent] = []
-    return ObservableStore(store or filled(), told.append, clock=lambda: float(next(ticks))), told
+    items: list[StoreEvent] = []
+    return ObservableStore(store or filled(), items.append, clock=lambda: float(next(ticks))), items
 
 
 def sizes(told: list[StoreEvent]) -> list[tuple[str, str | None, int | None, int | None]]:
@@ -256,7 +256,7 @@ def sizes(told: list[StoreEvent]) -> list[tuple[str, str | None, int | None, int
 
 
 def test_an_observer_receives_an_event_with_sizes_for_each_call() -> None:
-    store, told = observed()
+    store, reported = observed()
     store.upsert([Entry("c"), Entry("d"), Entry("c")], namespace="other")
     store.patch({"a": {}, "missing": {}})
     store.put_vectors({"b": [0, 1]})
@@ -271,7 +271,7 @@ def test_an_observer_receives_an_event_with_sizes_for_each_call() -> None:
     store.changes()
     store.erase(iter(["c", "missing"]), namespace="other")
     store.verify()
-    assert sizes(told) == [
+    assert sizes(reported) == [
         ("upsert", "other", 3, 2),
         ("patch", "", 2, 1),
         ("put_vectors", "", 1, 1),
@@ -287,11 +287,11 @@ def test_an_observer_receives_an_event_with_sizes_for_each_call() -> None:
         ("erase", "other", 2, 1),
         ("verify", None, None, 0),
     ]
-    assert [(event.seconds, event.error, event.complete) for event in told] == [(1.0, None, True)] * len(told)
+    assert [(event.seconds, event.error, event.complete) for event in reported] == [(1.0, None, True)] * len(reported)
 
 
 def test_an_observer_receives_the_events_of_a_space_migration() -> None:
-    store, told = observed()
+    store, reported = observed()
     wide = Space("wide", 3)
     store.begin_space(wide)
     assert [entry.id for entry in store.unfilled()] == ["a", "b"]
@@ -301,7 +301,7 @@ def test_an_observer_receives_the_events_of_a_space_migration() -> None:
     store.abort_space()
     store.declare_fields(["x"])
     assert store.fields == ("x",)
-    assert sizes(told) == [
+    assert sizes(reported) == [
         ("begin_space", None, None, None),
         ("unfilled", "", None, 2),
         ("fill_space", "", 3, 2),
@@ -313,14 +313,14 @@ def test_an_observer_receives_the_events_of_a_space_migration() -> None:
 
 
 def test_an_event_cannot_be_changed() -> None:
-    store, told = observed()
+    store, reported = observed()
     store.count()
     with pytest.raises(AttributeError):
-        told[0].operation = "search"  # type: ignore[misc]
+        reported[0].operation = "search"  # type: ignore[misc]
 
 
 def test_a_failing_call_raises_and_its_event_carries_the_error() -> None:
-    store, told = observed()
+    store, reported = observed()
     with pytest.raises(ArgumentError):
         store.search([1, 0], -1)
     with pytest.raises(ArgumentError):
@@ -334,7 +334,7 @@ def test_a_failing_call_raises_and_its_event_carries_the_error() -> None:
         pass
     with pytest.raises(StoreClosed):
         store.scan()
-    assert [(event.operation, event.error and issubclass(event.error, ArgumentError)) for event in told] == [
+    assert [(event.operation, event.error and issubclass(event.error, ArgumentError)) for event in reported] == [
         ("search", True),
         ("count", True),
         ("scan", True),
@@ -343,21 +343,21 @@ def test_a_failing_call_raises_and_its_event_carries_the_error() -> None:
         ("view", False),
         ("scan", False),
     ]
-    assert told[1].namespace is None
-    assert {event.returned for event in told} == {None}
+    assert reported[1].namespace is None
+    assert {event.returned for event in reported} == {None}
 
 
 def test_an_unsupported_operation_gives_an_event_with_its_error() -> None:
-    store, told = observed(ModelStore())
+    store, reported = observed(ModelStore())
     for call in (store.verify, lambda: store.view([""]), store.unfilled):
         with pytest.raises(UnsupportedError):
             call()
-    assert [event.operation for event in told] == ["verify", "view", "unfilled"]
-    assert all(event.error and issubclass(event.error, UnsupportedError) for event in told)
+    assert [event.operation for event in reported] == ["verify", "view", "unfilled"]
+    assert all(event.error and issubclass(event.error, UnsupportedError) for event in reported)
 
 
 def test_an_observed_upsert_draws_its_generator_once_and_counts_the_entries() -> None:
-    store, told = observed()
+    store, reported = observed()
     drawn: list[int] = []
 
     def many() -> Iterator[Entry]:
@@ -369,11 +369,11 @@ def test_an_observed_upsert_draws_its_generator_once_and_counts_the_entries() ->
     assert store.upsert(many(), on_progress=lambda done: steps.append((done, len(drawn)))) == 1500
     assert steps == [(1000, 1000), (1500, 1500)]
     assert len(drawn) == 1500
-    assert sizes(told) == [("upsert", "", 1500, 1500)]
+    assert sizes(reported) == [("upsert", "", 1500, 1500)]
 
 
 def test_an_observed_upsert_counts_the_entries_before_its_generator_failed() -> None:
-    store, told = observed()
+    store, reported = observed()
 
     def failing() -> Iterator[Entry]:
         yield Entry("x")
@@ -381,8 +381,8 @@ def test_an_observed_upsert_counts_the_entries_before_its_generator_failed() -> 
 
     with pytest.raises(LookupError, match="went away"):
         store.upsert(failing())
-    assert sizes(told) == [("upsert", "", 1, None)]
-    assert told[0].error is LookupError
+    assert sizes(reported) == [("upsert", "", 1, None)]
+    assert reported[0].error is LookupError
 
 
 def test_an_observed_scan_gives_its_event_at_the_end_with_the_time_spent_in_the_store() -> None:
@@ -398,53 +398,53 @@ def test_an_observed_scan_gives_its_event_at_the_end_with_the_time_spent_in_the_
         nonlocal now
         now += seconds
 
-    told: list[StoreEvent] = []
+    items: list[StoreEvent] = []
     inside = Slow()
     inside.upsert([Entry("a"), Entry("b")])
-    scan = ObservableStore(inside, told.append, clock=lambda: now).scan()
+    scan = ObservableStore(inside, items.append, clock=lambda: now).scan()
     for _ in scan:
-        assert told == []
+        assert items == []
         spend(100.0)
     assert list(scan) == []
-    assert sizes(told) == [("scan", "", None, 2)]
-    assert (told[0].seconds, told[0].complete) == (2.0, True)
+    assert sizes(items) == [("scan", "", None, 2)]
+    assert (items[0].seconds, items[0].complete) == (2.0, True)
 
 
 def test_an_abandoned_observed_scan_gives_one_incomplete_event() -> None:
     for leave in (lambda scan: scan.close(), lambda scan: None):
-        store, told = observed()
+        store, reported = observed()
         scan = store.scan()
         next(scan)
         leave(scan)
         del scan
-        assert [(event.operation, event.returned, event.complete) for event in told] == [("scan", 1, False)]
+        assert [(event.operation, event.returned, event.complete) for event in reported] == [("scan", 1, False)]
 
 
 def test_an_observed_scan_without_iteration_gives_an_incomplete_event() -> None:
-    store, told = observed()
+    store, reported = observed()
     store.scan(namespace="other")
-    assert [(event.operation, event.namespace, event.complete) for event in told] == [("scan", "other", False)]
+    assert [(event.operation, event.namespace, event.complete) for event in reported] == [("scan", "other", False)]
 
 
 def test_a_failing_observed_scan_gives_an_event_with_its_error() -> None:
-    store, told = observed()
+    store, reported = observed()
     store.wrapped.upsert(Entry(f"e{i:03}") for i in range(600))
     scan = store.scan()
     next(scan)
     store.wrapped.close()
     with pytest.raises(StoreClosed):
         list(scan)
-    assert [(event.operation, event.error) for event in told] == [("scan", StoreClosed)]
+    assert [(event.operation, event.error) for event in reported] == [("scan", StoreClosed)]
 
 
 def test_the_event_of_a_transaction_follows_the_events_of_its_calls() -> None:
-    store, told = observed()
+    store, reported = observed()
     with store.transaction():
         store.upsert([Entry("c")])
     with pytest.raises(LookupError), store.transaction():  # noqa: PT012 - the block fails at its end
         store.delete(["a"])
         raise LookupError
-    assert [(event.operation, event.error) for event in told] == [
+    assert [(event.operation, event.error) for event in reported] == [
         ("upsert", None),
         ("transaction", None),
         ("delete", None),

@@ -92,8 +92,8 @@ def _logged_conversations(database: sqlite3.Connection) -> Iterator[Transcript]:
         entries: list[TranscriptEntry] = []
         rows = "SELECT prompt, response, datetime_utc FROM responses WHERE conversation_id = ? ORDER BY id"
         for prompt, answer, written in database.execute(rows, (session,)):
-            said = parsed_time(written)
-            entries += _entry("user", prompt, session, said) + _entry("assistant", answer, session, said)
+            time = parsed_time(written)
+            entries += _entry("user", prompt, session, time) + _entry("assistant", answer, session, time)
         yield Transcript("", tuple(entries), title=clean_title(title))
 
 
@@ -106,13 +106,13 @@ def _threads(database: sqlite3.Connection) -> Iterator[Transcript]:
         times = {last: parsed_time(written) for last, written in database.execute(turns, (session,))}
         skipped: Counter[str] = Counter()
         entries: list[TranscriptEntry] = []
-        said = None
+        stated = None
         for message in reversed(branch_to(str(tip or ""), parents)):  # a turn's last message comes first, with its time
-            said = times.get(message) or said
+            stated = times.get(message) or stated
             role, text, left_out = _message(database, message)
             skipped.update(left_out)
             if role is not None:
-                entries += _entry(role, text, session, said, message)
+                entries += _entry(role, text, session, stated, message)
         yield Transcript("", tuple(reversed(entries)), skipped, title=clean_title(title))
 
 

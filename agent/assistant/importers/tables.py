@@ -141,8 +141,8 @@ def _count(written: Report, report: TableReport) -> None:
 def _is_forgotten(memory: LongTermMemory, namespace: str, item: Memory, report: TableReport) -> bool:
     """Return whether the words of *item* were forgotten after its time, and count it."""
     forgotten = memory.tombstones.words_at(namespace, memory.redacted(item.text))
-    said = item.occurred_at or datetime.min.replace(tzinfo=UTC)
-    is_forgotten = forgotten is not None and (said.astimezone() if said.tzinfo is None else said) <= forgotten
+    stated = item.occurred_at or datetime.min.replace(tzinfo=UTC)
+    is_forgotten = forgotten is not None and (stated.astimezone() if stated.tzinfo is None else stated) <= forgotten
     report.forgotten += is_forgotten
     return is_forgotten
 
@@ -163,13 +163,13 @@ def _memories(
             report.skip(WITHOUT_TEXT)
             continue
         written = row.get(found.time or "")
-        said = _time(written)
-        if said is None and written not in (None, ""):
+        stated = _time(written)
+        if stated is None and written not in (None, ""):
             report.note("time not understood")
         tags = _tags(row.get(found.tags or ""))
         used = (found.text, found.time, found.tags)
         others = {name: row[name] for name in row if name not in used and row[name] not in (None, "")}
-        digest = blake2b(json.dumps([text, said and said.isoformat(), tags]).encode(), digest_size=16).hexdigest()
+        digest = blake2b(json.dumps([text, stated and stated.isoformat(), tags]).encode(), digest_size=16).hexdigest()
         yield Memory(
             text=text,
             kind="note",
@@ -177,7 +177,7 @@ def _memories(
             key=f"{report.format}:{digest}",
             trust=trust,
             actor=trust.value,
-            occurred_at=said,
+            occurred_at=stated,
             metadata={**others, ORIGIN: report.format},
         )
 

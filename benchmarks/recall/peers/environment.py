@@ -32,5 +32,5 @@ def _run(words: list[str], package: str) -> None:
     except subprocess.TimeoutExpired as error:
         raise NotAvailable(f"{package} was not installed within {_PATIENCE} s") from error
     if run.returncode:
-        said = [line for line in run.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
-        raise NotAvailable(f"{package} cannot be installed here: {said[-1][:200]}")
+        stated = [line for line in run.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
+        raise NotAvailable(f"{package} cannot be installed here: {stated[-1][:200]}")

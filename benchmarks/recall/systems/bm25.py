@@ -31,7 +31,7 @@ class Bm25:
             return Answered(())
         found, scores = self._index.retrieve(terms, k=min(k, len(self._ids)), show_progress=False)
         both = zip(found[0].tolist(), scores[0].tolist(), strict=True)
-        return Answered(tuple((self._ids[at], score) for at, score in both if score > 0))
+        return Answered(tuple((self._ids[position], score) for position, score in both if score > 0))
 
     def close(self) -> None:
         self._ids = []

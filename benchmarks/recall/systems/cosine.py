@@ -32,7 +32,7 @@ class Cosine:
         vector = self._loop.run_until_complete(self._embedder.embed([question_of(asked)], "query"))[0]
         scores = self._vectors @ vector
         best = np.argsort(-scores, kind="stable")[:k]
-        return Answered(tuple((self._ids[at], float(scores[at])) for at in best.tolist()))
+        return Answered(tuple((self._ids[position], float(scores[position])) for position in best.tolist()))
 
     def close(self) -> None:
         self._loop.run_until_complete(self._loop.shutdown_default_executor())

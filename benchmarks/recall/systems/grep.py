@@ -21,9 +21,9 @@ class Grep:
 
     def ask(self, asked: Asked, k: int) -> Answered:
         words = set(telling(_WORD.findall(question_of(asked).lower())))
-        counted = [(len(words & held), at) for at, (_, held) in enumerate(self._lines)]
-        best = sorted((one for one in counted if one[0]), reverse=True)[:k]
-        return Answered(tuple((self._lines[at][0], float(count)) for count, at in best))
+        counted = [(len(words & held), position) for position, (_, held) in enumerate(self._lines)]
+        best = sorted((each for each in counted if each[0]), reverse=True)[:k]
+        return Answered(tuple((self._lines[position][0], float(count)) for count, position in best))
 
     def close(self) -> None:
         self._lines = []

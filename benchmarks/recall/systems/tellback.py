@@ -29,13 +29,13 @@ class Tellback:
         address = "numpy:" if options.store == "numpy" else f"sqlite:///{folder}/memory.db"
         names = count()
         self._now = NOW
-        there = self.vectors and options.vectors
+        present = self.vectors and options.vectors
         self._loop = asyncio.new_event_loop()
         self._store = open_store(address)
         self.memory = LongTermMemory(
             self._store,
-            embedder=self.embedder() if there else None,
-            word_vectors=LocalWordVectors() if there else None,
+            embedder=self.embedder() if present else None,
+            word_vectors=LocalWordVectors() if present else None,
             clock=lambda: self._now,
             ids=lambda: f"m{next(names):07}",
             recall_settings=options.recall,

@@ -49,7 +49,7 @@ class Bare:
         raise NotImplementedError
 
     def plain(self, answer: Any) -> list[Found]:
-        return [Found(self._ids[at], float(score)) for at, score in zip(*answer, strict=True)]
+        return [Found(self._ids[position], float(score)) for position, score in zip(*answer, strict=True)]
 
     def close(self) -> None:
         np.save(self._file, self._matrix)

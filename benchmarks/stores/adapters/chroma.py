@@ -45,7 +45,7 @@ class Chroma:
     def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
         answer = self._query(vectors, k, None)
         parts = ("ids", "documents", "metadatas", "distances")
-        return [{part: [answer[part][at]] for part in parts} for at in range(len(vectors))]
+        return [{part: [answer[part][number]] for part in parts} for number in range(len(vectors))]
 
     def search_text(self, words: str, k: int) -> Any:
         raise NotImplementedError

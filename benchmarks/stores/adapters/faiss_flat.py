@@ -48,7 +48,7 @@ class FaissFlat:
 
     def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
         scores, numbers = self._index.search(vectors, k)
-        return [[(self._ids[n], s) for n, s in zip(*one, strict=True)] for one in zip(numbers, scores, strict=True)]
+        return [[(self._ids[n], s) for n, s in zip(*item, strict=True)] for item in zip(numbers, scores, strict=True)]
 
     def search_text(self, words: str, k: int) -> Any:
         raise NotImplementedError

@@ -53,7 +53,7 @@ class HnswlibIndex:
     def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
         numbers, distances = self._index.knn_query(vectors, k=k)
         both = zip(numbers, distances, strict=True)
-        return [[(self._ids[n], 1.0 - far) for n, far in zip(*one, strict=True)] for one in both]
+        return [[(self._ids[n], 1.0 - far) for n, far in zip(*item, strict=True)] for item in both]
 
     def search_text(self, words: str, k: int) -> Any:
         raise NotImplementedError

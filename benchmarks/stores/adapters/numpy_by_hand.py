@@ -42,14 +42,14 @@ class NumpyByHand:
         if kind is None:
             scores = self._matrix[:n] @ vector
             chosen = _best(scores, k)
-            return [(*self._rows[at], float(scores[at])) for at in chosen]
+            return [(*self._rows[position], float(scores[position])) for position in chosen]
         passing = np.flatnonzero(self._kinds[:n] == self._codes.get(kind, 255))
         scores = self._matrix[passing] @ vector if len(passing) * 7 < n else (self._matrix[:n] @ vector)[passing]
-        return [(*self._rows[passing[at]], float(scores[at])) for at in _best(scores, k)]
+        return [(*self._rows[passing[position]], float(scores[position])) for position in _best(scores, k)]
 
     def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
         scores = vectors @ self._matrix[: len(self._rows)].T
-        return [[(*self._rows[at], float(row[at])) for at in _best(row, k)] for row in scores]
+        return [[(*self._rows[position], float(row[position])) for position in _best(row, k)] for row in scores]
 
     def search_text(self, words: str, k: int) -> Any:
         raise NotImplementedError
@@ -78,9 +78,9 @@ class NumpyByHand:
             self._kinds = np.concatenate([self._kinds, np.zeros(more, np.uint8)])
         self._matrix[start:end] = vectors
         self._rows += rows
-        for at, (id, _, metadata) in enumerate(rows, start):
-            self._at[id] = at
-            self._kinds[at] = self._codes.setdefault(metadata["kind"], len(self._codes))
+        for position, (id, _, metadata) in enumerate(rows, start):
+            self._at[id] = position
+            self._kinds[position] = self._codes.setdefault(metadata["kind"], len(self._codes))
 
 
 def _best(scores: NDArray[np.float32], k: int) -> list[int]:

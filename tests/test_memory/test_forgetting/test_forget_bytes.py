@@ -301,7 +301,7 @@ def test_messages_hidden_by_retention_go_with_their_session(traced_memory, tmp_p
     retention = Retention(messages=2, unremembered="keep")
     history = SqliteHistory(traced_memory.store.database, clock=traced_memory.clock, retention=retention)
     run(history.append("s", [Message.user(text) for text in (SECRET, "b", "c", "d")]))
-    assert [one.message.text for one in run(history.load("s"))] == ["c", "d"]
+    assert [item.message.text for item in run(history.load("s"))] == ["c", "d"]
     reader = LongTermMemory(traced_memory.store, embedder=GatedEmbedder(), history=history, clock=traced_memory.clock)
     assert run(reader.forget(**by)).messages == 4
     assert traces(tmp_path) == []
@@ -507,7 +507,7 @@ def test_verification_without_a_file_searches_the_store():
     (messages,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
     run(memory.correct(messages.id, "Other words."))
     left = run(memory.verify_forgotten(Receipt((messages.id,), at=NOW))).left
-    assert {one.where for one in left} == {"/conversation", "/archive", "history"}
+    assert {item.where for item in left} == {"/conversation", "/archive", "history"}
 
 
 def test_lists_of_ids_in_other_tables_are_remnants(file_memory):
@@ -1026,11 +1026,11 @@ def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_wri
 
 
 def test_a_forgotten_namespace_leaves_no_bytes_in_a_history_file_of_its_own(tmp_path: Path) -> None:
-    with closing(SqliteDatabase(tmp_path / "said.db")) as said:
-        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(said))
+    with closing(SqliteDatabase(tmp_path / "said.db")) as stated:
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(stated))
         run(memory.remember_turn("s", [Message.user(f"{SECRET} is the code."), Message.assistant("Noted.")]))
         receipt = run(memory.forget_namespace(""))
-        assert (receipt.pending, said.pending_erasure()) == (False, False)
+        assert (receipt.pending, stated.pending_erasure()) == (False, False)
         for file in tmp_path.iterdir():
             assert SECRET.encode() not in file.read_bytes(), file.name
         run(memory.close())

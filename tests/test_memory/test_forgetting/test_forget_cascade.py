@@ -565,7 +565,10 @@ def test_crash_recovery_skips_rows_reserved_for_a_forgotten_memory(memory):
 def test_crash_recovery_skips_forgotten_words_in_messages_before_the_forgetting(memory, clock):
     run(memory.forget([remembered(memory, SECRET)]))
     early, late = clock.now, clock.now + timedelta(seconds=1)
-    rows = [HistoryRow("", "old", place, Message.user(SECRET), at) for place, at in enumerate([early, late], start=1)]
+    rows = [
+        HistoryRow("", "old", place, Message.user(SECRET), position)
+        for place, position in enumerate([early, late], start=1)
+    ]
     memory.conversations.rows.place(rows)
     assert run(memory.complete()) == 1  # the second was said afresh
     assert [listed.sequence for listed in run(memory.list())] == [2]
@@ -799,7 +802,7 @@ def bytes_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize(("named", "grace"), [*((one, None) for one in NAMED), ("ids", WEEK), ("session", WEEK)])
+@pytest.mark.parametrize(("named", "grace"), [*((item, None) for item in NAMED), ("ids", WEEK), ("session", WEEK)])
 def test_a_dry_run_writes_no_byte_and_lists_what_a_forgetting_does(full_memory, tmp_path, named, grace):
     chosen, before = NAMED[named](full_memory), bytes_of(tmp_path)
     planned = run(full_memory.forget(**chosen, grace=grace, dry_run=True))

@@ -291,10 +291,10 @@ def test_selectors_match_undone_memories_and_present_versions_alone(memory):
 
 def test_query_is_limited_by_ids_namespace_and_k(memory):
     here = [remembered(memory, f"The roof leaks {n} times") for n in range(3)]
-    there = run(memory.remember("The roof there leaks", namespace="b")).id
+    present = run(memory.remember("The roof there leaks", namespace="b")).id
     assert meant(memory, query="roof leaks", ids=here[:2]) == sorted(here[:2])
     assert meant(memory, query="roof leaks", ids=here, tags=["none"]) == []
-    assert meant(memory, query="roof leaks", namespace="b") == [there]
+    assert meant(memory, query="roof leaks", namespace="b") == [present]
     assert len(meant(memory, query="roof leaks", k=1)) == 1
     with pytest.raises(ValueError, match="k"):
         run(memory.forget(query="roof leaks", k=0, dry_run=True))

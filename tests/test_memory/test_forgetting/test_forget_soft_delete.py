@@ -511,7 +511,7 @@ WORDS = ("zebra", "quagga", "okapi", "a private tag")
 
 def window(memory):
     def summarise(before, given):
-        return before + "; ".join(one.text for one in given)
+        return before + "; ".join(item.text for item in given)
 
     policy = SummaryWindow(FixedWindow(messages=1), summarise)
     return run(ShortTermMemory(memory.conversations, policy=policy, session="s").window())

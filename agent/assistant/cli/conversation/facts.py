@@ -103,22 +103,22 @@ async def keep_facts(
 
     They are trusted as the turn is, and forgotten with it. *settings* give clock, zone and the settings of the model.
     """
-    said = split_pasted(turn.text).own
-    if not said or not classify_utterance(said).kind.is_evidence:
+    own = split_pasted(turn.text).own
+    if not own or not classify_utterance(own).kind.is_evidence:
         return KeptFacts()
     where = None if share_sensitive or not is_remote(provider) else NOT_SENSITIVE_FILTER
-    older = await _known(memory, turn, said, namespace, where)
+    older = await _known(memory, turn, own, namespace, where)
     known = with_standing(
         [item_from_hit(Hit(old, 0.0), number) for number, old in enumerate(older, start=1)],
         settings.zone,
         today=settings.clock().astimezone(settings.zone),
     )
-    mark = unused_mark([said, *(item.text for item in known)], said)
-    prompt = f"{render_items(known, mark=mark)}\n<said {mark}>\n{said}\n</said {mark}>".lstrip()
+    mark = unused_mark([own, *(item.text for item in known)], own)
+    prompt = f"{render_items(known, mark=mark)}\n<said {mark}>\n{own}\n</said {mark}>".lstrip()
     system = "\n\n".join([_INSTRUCTIONS, _RULES.format(mark=mark), settings.situation()])
     agent = Agent(provider, settings=replace(settings, system=system, token_budget=None, deadline=_DEADLINE, repairs=1))
     result = await agent.run(prompt, store=False, result_type=list[ExtractedSentence])
-    judge = _FactJudge(memory, said, [old.text for old in older])
+    judge = _FactJudge(memory, own, [old.text for old in older])
     texts: list[str] = []
     reports: list[Report] = []
     ended: list[str] = []
@@ -127,7 +127,7 @@ async def keep_facts(
         replaced = [older[number - 1].id for number in dict.fromkeys(sentence.replaces) if 0 < number <= len(older)]
         if len(text) > _FACT_CHARACTERS or not judge.is_said(text):
             continue
-        if judge.repeats(text, [said]):  # the turn is a memory itself
+        if judge.repeats(text, [own]):  # the turn is a memory itself
             ended += await _end(memory, replaced, turn, namespace)
             continue
         near = await memory.recall(text, 3, namespace=namespace, partitions=("conversation",))

@@ -31,7 +31,7 @@ class Service:
 
     def ask(self, question: str, k: int) -> list[tuple[str, float]]:
         found = self._loop.run_until_complete(self._storage.retrieve(question, k))
-        return [(one.memory.metadata["line"], float(one.relevance_score)) for one in found]
+        return [(hit.memory.metadata["line"], float(hit.relevance_score)) for hit in found]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class Memory:
 
     def ask(self, question: str, k: int) -> list[tuple[str, float]]:
         found = self._memory.recall(question, top_k=k)
-        return [(self._names[one["id"]], one["score"]) for one in found if one["id"] in self._names]
+        return [(self._names[hit["id"]], hit["score"]) for hit in found if hit["id"] in self._names]
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def serve(make: Callable[[str], Served]) -> None:
     """Answer the parent until it closes the pipe; *make* gets the folder to work in."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a peer prints must not stand among the answers
-    said: dict[str, Any] = {"ready": True}
+    values: dict[str, Any] = {"ready": True}
     try:
         peer = make(sys.argv[1])
     except Exception as error:
@@ -35,7 +35,7 @@ def serve(make: Callable[[str], Served]) -> None:
         answers.flush()
         return
     while True:
-        answers.write(json.dumps(said) + "\n")
+        answers.write(json.dumps(values) + "\n")
         answers.flush()
         if not (line := sys.stdin.readline()):
             return
@@ -43,8 +43,8 @@ def serve(make: Callable[[str], Served]) -> None:
         try:
             if "fill" in asked:
                 peer.fill([(id, text) for id, text in asked["fill"]])
-                said = {}
+                values = {}
             else:
-                said = {"hits": peer.ask(asked["ask"], asked["k"])}
+                values = {"hits": peer.ask(asked["ask"], asked["k"])}
         except Exception as error:  # it is named in the report, it does not end the run
-            said = {"error": f"{type(error).__name__}: {error}"[:300]}
+            values = {"error": f"{type(error).__name__}: {error}"[:300]}
