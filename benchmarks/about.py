@@ -1,4 +1,4 @@
-"""What a run was made with: versions, machine, moment, and the command without the places of this machine."""
+"""Circumstances of a run: versions, machine, moment, and the command without the places of this machine."""
 
 from __future__ import annotations
 

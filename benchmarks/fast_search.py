@@ -1,4 +1,4 @@
-"""How good the faster search is on real vectors: ``python -m benchmarks fast-search --data DIR``.
+"""Quality of the faster search on real vectors: ``python -m benchmarks fast-search --data DIR``.
 
 The texts of the data sets, whole and cut into sentences and into runs of words, embedded by the local table; questions
 are texts of the same kind, each left out of its own answer.

@@ -80,9 +80,9 @@ def follow_ups(conversation: Conversation) -> list[FollowUp]:
     names = {turn.speaker for turn in conversation.turns if turn.speaker}
     of_names = {term for name in names for term in terms(name)}
     session_of = {turn.key: turn.session for turn in conversation.turns}
-    asked = [one for one in conversation.questions if one.group != "adversarial"]
-    telling = [frozenset(terms(one.text)) - of_names for one in asked]
-    sessions = [{session_of[id] for id in one.evidence} for one in asked]
+    asked = [item for item in conversation.questions if item.group != "adversarial"]
+    telling = [frozenset(terms(item.text)) - of_names for item in asked]
+    sessions = [{session_of[id] for id in item.evidence} for item in asked]
     found = []
     for position, whole in enumerate(asked):
         named = [name for name in names if _names(whole.text, name)]
@@ -93,7 +93,7 @@ def follow_ups(conversation: Conversation) -> list[FollowUp]:
             for other, first in enumerate(asked)
             if other != position and _names(first.text, named[0]) and sessions[position] & sessions[other]
         ]
-        words, first = max(shared, key=lambda one: len(one[0]), default=(frozenset(), whole))
+        words, first = max(shared, key=lambda item: len(item[0]), default=(frozenset(), whole))
         if words:
             leaning = replace(whole, text=_leaning(whole.text, named[0], words, terms))
             found.append(FollowUp(first.text, leaning, whole))

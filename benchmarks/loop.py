@@ -1,4 +1,4 @@
-"""What the agent's loop costs by itself: per turn, per streamed token, to the first token; beside its peers.
+"""Cost of the agent's loop by itself: per turn, per streamed token, to the first token; beside its peers.
 
 No model and no network: the same bytes of a streamed Chat Completion come from memory, so that what is left is the
 work of each library. ``scripted`` rows leave HTTP out too.

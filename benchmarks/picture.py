@@ -1,4 +1,4 @@
-"""How the pictures of the documents look: colours of a light page that a dark one swaps, and SVG without a date.
+"""Look of the pictures of the documents: colours of a light page that a dark one swaps, and SVG without a date.
 
 A style inside the file swaps the colours where the reader's system prefers dark, so that any program that knows no such
 style shows the light ones.

@@ -168,7 +168,7 @@ _TOLD: dict[str, tuple[str, Callable[[random.Random], str]]] = {
     "seed phrase": ("My seed phrase is: {}", lambda r: " ".join(r.sample(_WORDS, 12))),
     "seed phrase, numbered": (
         "recovery phrase:\n{}",
-        lambda r: "\n".join(f"{at}. {one}" for at, one in enumerate(r.sample(_WORDS, 24), 1)),
+        lambda r: "\n".join(f"{position}. {item}" for position, item in enumerate(r.sample(_WORDS, 24), 1)),
     ),
     "netrc": ("machine git.example.org login ann password {}", _password),
 }

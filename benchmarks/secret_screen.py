@@ -1,4 +1,4 @@
-"""How many secrets a screen finds, and how often it sees one where none is: on sentences drawn from a seed.
+"""Secrets that a screen finds, and texts in which it sees one where none is: on sentences drawn from a seed.
 
 ``python -m benchmarks secrets [--seed N] [--each N] [--json FILE]`` tries each form of ``secret_forms`` and prints what
 was missed and what was taken for one.
@@ -26,7 +26,7 @@ Screen = Callable[[str], tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a screen did: *missed* and *alarmed* count by form."""
+    """Outcome of a screen: *missed* and *alarmed* count by form."""
 
     secrets: int
     look_alikes: int
@@ -81,7 +81,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _left(case: Case, cleaned: str) -> bool:
-    """Whether one half of the secret or the other is still there."""
+    """Return whether one half of the secret or the other is left."""
     assert case.secret is not None
     middle = len(case.secret) // 2
     return case.secret[:middle] in cleaned or case.secret[middle:] in cleaned

@@ -1,4 +1,4 @@
-"""How the code is laid out: files, lines and signatures counted, and the modules that a recall passes through.
+"""Layout of the code: files, lines and signatures counted, and the modules that a recall passes through.
 
 ``python -m benchmarks structure`` counts the ``*.py`` of the three packages; ``--trace`` also follows the calls of a
 memory of 20 turns (offline, with the local embedder where it is installed). Only public names are imported, so that the

@@ -1,4 +1,4 @@
-"""What people tell an assistant, one statement at a time, each with two questions: in its own words, and in others.
+"""Statements that people make to an assistant, one at a time, each with two questions: in its own words, and in others.
 
 Written by hand. ``TOLD`` is what the bounds of doubt among few memories were chosen with; ``UNSEEN`` was written after
 that, about fewer people, so that statements lie nearer to each other.

@@ -102,46 +102,46 @@ def measure(rows: int, dimension: int, seed: int) -> list[Layout]:
     questions = draw.standard_normal((12, dimension)).astype(np.float32)
     both = layouts(dimension)
     with tempfile.TemporaryDirectory() as folder:
-        opened = {one.name: _opened(Path(folder) / f"{number}.db", one) for number, one in enumerate(both)}
-        for one in both:
-            connection = opened[one.name]
-            seconds = _timed(lambda one=one, connection=connection: _fill(connection, one, vectors))
-            one.figures["bulk, rows a second"] = rows / seconds
+        opened = {item.name: _opened(Path(folder) / f"{number}.db", item) for number, item in enumerate(both)}
+        for item in both:
+            connection = opened[item.name]
+            seconds = _timed(lambda item=item, connection=connection: _fill(connection, item, vectors))
+            item.figures["bulk, rows a second"] = rows / seconds
             _checkpoint(connection)
-            one.figures["file, MB"] = _bytes(folder, both, one) / 2**20
-        answers: dict[str, list[list[int]]] = {one.name: [] for one in both}
+            item.figures["file, MB"] = _bytes(folder, both, item) / 2**20
+        answers: dict[str, list[list[int]]] = {item.name: [] for item in both}
         times: dict[tuple[str, str], list[float]] = {}
         for turn, question in enumerate(questions):
-            for one in both if turn % 2 else both[::-1]:
-                connection, asked = opened[one.name], (question.tobytes(), K)
-                for what, sql in (("search, ms", one.search), ("search, 1 % pass, ms", one.filtered)):
+            for item in both if turn % 2 else both[::-1]:
+                connection, asked = opened[item.name], (question.tobytes(), K)
+                for what, sql in (("search, ms", item.search), ("search, 1 % pass, ms", item.filtered)):
                     began = time.perf_counter()
                     found = connection.execute(sql, asked).fetchall()
-                    times.setdefault((one.name, what), []).append(time.perf_counter() - began)
-                    if sql == one.search:
-                        answers[one.name].append([key for key, _ in found])
+                    times.setdefault((item.name, what), []).append(time.perf_counter() - began)
+                    if sql == item.search:
+                        answers[item.name].append([key for key, _ in found])
         assert answers[ORDINARY] == answers[VIRTUAL], "both must find the same"
         for _ in range(3):
-            for one in both:
-                seconds = _timed(lambda one=one: _load(opened[one.name], one, rows, dimension))
-                times.setdefault((one.name, "load the matrix, ms"), []).append(seconds)
+            for item in both:
+                seconds = _timed(lambda item=item: _load(opened[item.name], item, rows, dimension))
+                times.setdefault((item.name, "load the matrix, ms"), []).append(seconds)
         for turn in range(200):
-            for one in both if turn % 2 else both[::-1]:
+            for item in both if turn % 2 else both[::-1]:
                 row = [(rows + 1 + turn, vectors[-1 - turn].tobytes())]
-                seconds = _timed(lambda one=one, row=row: _written(opened[one.name], one.insert, row))
-                times.setdefault((one.name, "one durable write, ms"), []).append(seconds)
-        for one in both:
+                seconds = _timed(lambda item=item, row=row: _written(opened[item.name], item.insert, row))
+                times.setdefault((item.name, "one durable write, ms"), []).append(seconds)
+        for item in both:
             for (name, what), taken in times.items():
-                if name == one.name:
-                    one.figures[what] = 1000 * statistics.median(taken)
-            connection = opened[one.name]
-            _deleting(connection, one, vectors[:100], Path(folder) / f"{both.index(one)}.db")
-            _churn(connection, one, vectors, rows)
+                if name == item.name:
+                    item.figures[what] = 1000 * statistics.median(taken)
+            connection = opened[item.name]
+            _deleting(connection, item, vectors[:100], Path(folder) / f"{both.index(item)}.db")
+            _churn(connection, item, vectors, rows)
             _checkpoint(connection)
-            one.figures["file after churn, MB"] = _bytes(folder, both, one) / 2**20
+            item.figures["file after churn, MB"] = _bytes(folder, both, item) / 2**20
             connection.execute("VACUUM")
             _checkpoint(connection)
-            one.figures["the same, compacted, MB"] = _bytes(folder, both, one) / 2**20
+            item.figures["the same, compacted, MB"] = _bytes(folder, both, item) / 2**20
         for connection in opened.values():
             connection.close()
     return both
@@ -230,7 +230,7 @@ def _timed(action: Callable[[], object]) -> float:
 
 
 def about(given: argparse.Namespace) -> dict[str, Any]:
-    """What the figures depend on."""
+    """Conditions that the figures depend on."""
     rows = " ".join(map(str, given.rows))
     options = f"--rows {rows} --dimension {given.dimension} --seed {given.seed}"
     return {

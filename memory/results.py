@@ -203,7 +203,7 @@ class ProfileEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile(Sequence[ProfileEntry]):
-    """What is known about a person, each entry with its memory: the user first, then relatives; by topic, newest first.
+    """Profile of a person, each entry with its memory: the user first, then relatives; by topic, newest first.
 
     *omitted* counts entries beyond the limit of each topic; *looked_at* are the statements that were read for it.
     """

@@ -40,7 +40,7 @@ def memory(path: Path) -> Iterator[LongTermMemory]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a copy of the file says without a question."""
+    """Contents of a copy of the file that it gives without a question."""
     folder = tmp_path_factory.mktemp("stored")
     memory = stored.opened(stored.copied(folder))
     try:

@@ -73,7 +73,7 @@ class ProfileItem(MemoryItem):
 
 
 class UserProfile(BaseModel):
-    """What the user is known for: pinned memories, what is known by topic, and the newest memories."""
+    """Profile of the user: pinned memories, what is known by topic, and the newest memories."""
 
     pinned: list[MemoryItem]
     known: list[ProfileItem]

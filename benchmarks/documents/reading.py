@@ -1,4 +1,4 @@
-"""How fast files are read, beside a plain pipeline on Chroma, and how much of their text, beside the usual converters.
+"""Speed of reading files, beside a plain pipeline on Chroma, and the text that is kept, beside the usual converters.
 
 The plain pipeline does what a tutorial does: text of each file, windows of 1,000 characters, the same embedder (that of
 passages) in batches of 256, ``collection.add``. Extraction is judged by words: the share of the words of a reference

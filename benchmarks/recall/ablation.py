@@ -1,4 +1,4 @@
-"""What each signal of recall is worth: the same questions with that one weight at 0, beside all of them together."""
+"""Worth of each signal of recall: the same questions with that one weight at 0, beside all of them together."""
 
 from __future__ import annotations
 

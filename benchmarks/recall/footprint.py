@@ -39,10 +39,10 @@ def main(arguments: list[str]) -> int:
     place = json.loads(given)
     contender, options = BY_KEY[key], Options(place["vectors"], place["store"], place["seed"])
     tasks = tasks_of(
-        Path(place["data"]) if place["data"] else None, place["sets"], [Path(one) for one in place["folders"]]
+        Path(place["data"]) if place["data"] else None, place["sets"], [Path(item) for item in place["folders"]]
     )
-    task = next(one for one in tasks if one.key == wanted)
-    corpus = max(task.corpora(), key=lambda one: len(one.items))
+    task = next(item for item in tasks if item.key == wanted)
+    corpus = max(task.corpora(), key=lambda item: len(item.items))
     import_module(f"benchmarks.recall.{contender.place.partition(':')[0]}")
     if contender.module:
         import_module(contender.module)

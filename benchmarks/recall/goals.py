@@ -34,12 +34,12 @@ class Outcome:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is reached."""
+        """True if the goal is reached."""
         return self._holds(self.goal.goal)
 
     @property
     def above_floor(self) -> bool | None:
-        """Whether the floor holds; None where there is none, or nothing was measured."""
+        """True if the floor holds; None where there is none, or nothing was measured."""
         return None if self.goal.floor is None else self._holds(self.goal.floor)
 
     def _holds(self, bound: float) -> bool | None:

@@ -1,4 +1,4 @@
-"""What a run measured, as it is kept: JSON Lines, format version 1, described in benchmarks/README.md.
+"""Results of a run as they are kept: JSON Lines, format version 1, described in benchmarks/README.md.
 
 The first line is the header; then a ``fill`` for each memory that was filled and an ``answer`` for each question,
 errors among them. No text of the data stands in it: questions and evidence are named by their ids.
@@ -20,7 +20,7 @@ FORMAT, VERSION = "tellback-recall-results", 1
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What holds for the whole run. *systems* and *tasks* say of each what the report prints about it."""
+    """Facts about the whole run. *systems* and *tasks* say of each what the report prints about it."""
 
     command: str
     at: str

@@ -29,7 +29,7 @@ NOTED: Mapping[str, Callable[[AnswerRow], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sameness:
-    """What two runs of one system have in common: *questions*, the *differences*, and *notes* on what may differ."""
+    """Comparison of two runs of a system: common *questions*, the *differences*, and *notes* on what may differ."""
 
     questions: int
     differences: tuple[str, ...]

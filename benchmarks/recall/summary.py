@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How often *system* said that nothing fits: "nothing" here about it, or said by an "other" person.
+    """Share of questions that *system* says nothing fits: "nothing" here about it, or said by an "other" person.
 
     *answerable* questions should not be refused, the others should. *by_confidence* is the share that would be refused
     if the confidence alone decided and one answerable question in twenty were refused.

@@ -1,4 +1,4 @@
-"""What a system in the race is, and who takes part."""
+"""Systems in the race."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What every system of a run is opened with; *recall* and *store* are Tellback's alone."""
+    """Options with which every system of a run is opened; *recall* and *store* are Tellback's alone."""
 
     vectors: bool = True
     store: str = "sqlite"

@@ -1,4 +1,4 @@
-"""What is asked of what: corpora with their questions, and what is known of the data they were made from."""
+"""Corpora with their questions, and the data they were made from."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Asked:
 
     @property
     def needs(self) -> frozenset[str]:
-        """What a system must be able to do to be asked this."""
+        """Abilities that a system needs to be asked this."""
         needed = {AS_OF: self.as_of is not None, REFUSES: not self.evidence}
         return frozenset(name for name, needs in needed.items() if needs)
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What one memory holds, each item with its ``id``, and what is asked of it. Documents are ingested whole.
+    """Contents of one memory, each item with its ``id``, and the questions about it. Documents are ingested whole.
 
     *now* is the moment of asking (None: the clock of a run).
     """

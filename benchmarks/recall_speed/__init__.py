@@ -1,1 +1,1 @@
-"""How fast one recall is, what its index weighs, and what a command in a new process takes."""
+"""Speed of one recall, weight of its index, and time of a command in a new process."""

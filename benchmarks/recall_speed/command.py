@@ -54,7 +54,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the bound is kept."""
+        """True if the bound is kept."""
         if self.bound is None:
             return None
         return self.p50 >= self.bound if self.least else self.p50 <= self.bound

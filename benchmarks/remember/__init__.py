@@ -1,1 +1,1 @@
-"""How fast remembering is, beside others that keep the same turns with the same vectors."""
+"""Speed of remembering, beside others that keep the same turns with the same vectors."""

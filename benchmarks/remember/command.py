@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one system did with so many turns: *rate* in turns a second, *single* the median of one in ms.
+    """Speed of one system with so many turns: *rate* in turns a second, *single* the median of one in ms.
 
     *of_embedder* is its rate as a share of the embedder's alone; *of_parts* one ``remember`` against one durable upsert
     and one embedding; *last* the pace of the last thousand turns against the first. None where it was not measured.

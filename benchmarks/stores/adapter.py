@@ -1,4 +1,4 @@
-"""What every store in the race is to the benchmark: rows in, rows out, through one small protocol.
+"""Adapter of a store in the race: rows in, rows out, through one small protocol.
 
 Imported by processes whose start is measured: nothing heavy stands here.
 """

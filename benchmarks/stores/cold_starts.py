@@ -50,16 +50,16 @@ def cold_starts(
     found = ColdStarts()
     out: set[tuple[str, str]] = set()
 
-    def command(one: Contender, what: str) -> list[str]:
+    def command(item: Contender, what: str) -> list[str]:
         numbers = (str(dimension), str(rows))
         module = "benchmarks.stores.cold"
-        return [sys.executable, "-m", module, what, one.adapter, str(folder_of(one.key)), *numbers, data]
+        return [sys.executable, "-m", module, what, item.adapter, str(folder_of(item.key)), *numbers, data]
 
     turns: list[tuple[Contender | None, str, list[str]]] = [(None, m.COLD, [sys.executable, "-c", _BASELINE])]
-    for one in contenders:
-        turns.append((one, m.COLD, command(one, "vector")))
-        if "text" in one.measures:
-            turns.append((one, m.COLD_TEXT, command(one, "text")))
+    for item in contenders:
+        turns.append((item, m.COLD, command(item, "vector")))
+        if "text" in item.measures:
+            turns.append((item, m.COLD_TEXT, command(item, "text")))
     for number in range(rounds + 1):
         for contender, measure, words in rng.sample(turns, len(turns)):
             if contender is not None and ((contender.key, measure) in out or (number % 3 != 1 and not contender.ours)):
@@ -72,13 +72,13 @@ def cold_starts(
                 out.add((contender.key, measure))
             elif number:
                 found.times.setdefault((contender.key, measure), []).append([seconds])
-    for one in contenders:
-        _, answer, complaint = _timed(command(one, "memory"))
+    for item in contenders:
+        _, answer, complaint = _timed(command(item, "memory"))
         stated = json.loads(answer) if answer else {"vectors": None}
         if stated["vectors"] is None:
-            failed(one, m.MEMORY, complaint or "this system does not tell it")
+            failed(item, m.MEMORY, complaint or "this system does not tell it")
         else:
-            found.memory[one.key] = (stated["vectors"], stated["both"])
+            found.memory[item.key] = (stated["vectors"], stated["both"])
     return found
 
 

@@ -1,4 +1,4 @@
-"""Who is in the race: each store's name, what its adapter is, and what of it can be asked."""
+"""Stores in the race: each one's name, its adapter, and what it can be asked."""
 
 from __future__ import annotations
 

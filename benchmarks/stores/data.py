@@ -22,7 +22,7 @@ EXTRA = 3_000
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the rows are: *n* rows of *d* dimensions, called *name*, and how they were made."""
+    """Description of the rows: *n* rows of *d* dimensions, called *name*, and how they were made."""
 
     name: str
     n: int

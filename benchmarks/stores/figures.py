@@ -11,7 +11,7 @@ from benchmarks.stores.results import Measurement
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How often the lower fits into the upper: of the medians, and lowest and highest over the rounds."""
+    """Ratio of the upper to the lower: of the medians, and lowest and highest over the rounds."""
 
     value: float
     low: float
@@ -34,8 +34,8 @@ class Figures:
 
     def best_peer(self, measure: str, data: str, n: int) -> Measurement | None:
         """Return the quickest persistent peer in that line."""
-        items = [one for key in PEERS if (one := self.get(key, measure, data, n)) is not None]
-        return min(items, key=lambda one: one.p50) if items else None
+        items = [item for key in PEERS if (item := self.get(key, measure, data, n)) is not None]
+        return min(items, key=lambda item: item.p50) if items else None
 
     def sizes(self) -> list[tuple[str, int]]:
         """Return what was raced: (data, n), made-up rows first, small ones first."""

@@ -1,4 +1,4 @@
-"""What must not grow: printed, not raced. Runs in a process of its own: ``python -m benchmarks.stores.guards``.
+"""Figures that must not grow: printed, not raced. Runs in a process of its own: ``python -m benchmarks.stores.guards``.
 
 ``namespaces``: one namespace of a thousand entries alone in its file, and the same among *count* others. ``tiny``: a
 search that finds the file unchanged and has one row to look at, beside the n rows of a file. ``million``: *count* rows
@@ -35,25 +35,30 @@ def namespaces(folder: Path, count: int, seed: int) -> dict[str, Any]:
     stores = {}
     for name, others in (("alone", 0), ("among", count)):
         store = stores[name] = open_store(f"sqlite:///{folder / name}.db", space=Space("guard", _DIMENSION))
-        store.upsert((Entry(f"e{at}", vector, f"note {at}") for at, vector in enumerate(vectors)), namespace="mine")
+        store.upsert(
+            (Entry(f"e{position}", vector, f"note {position}") for position, vector in enumerate(vectors)),
+            namespace="mine",
+        )
         for start in range(0, others, _AT_ONCE):
             with store.transaction():
-                for at in range(start, min(start + _AT_ONCE, others)):
-                    entry = Entry("only", vectors[at % _ROWS], f"note of {at}")
-                    store.upsert([entry], namespace=f"other-{at}")
+                for position in range(start, min(start + _AT_ONCE, others)):
+                    entry = Entry("only", vectors[position % _ROWS], f"note of {position}")
+                    store.upsert([entry], namespace=f"other-{position}")
     fresh = iter(range(10**9))
     calls: dict[str, Callable[[LifecycleStore, int], object]] = {
-        "search": lambda store, at: store.search(vectors[at % _ROWS], 10, namespace="mine"),
-        "text search": lambda store, at: store.search_text(f"note {at}", 10, namespace="mine"),
-        "add one": lambda store, at: store.upsert([Entry(f"n{next(fresh)}", vectors[at])], namespace="mine"),
-        "count": lambda store, at: store.count(namespace="mine"),
+        "search": lambda store, position: store.search(vectors[position % _ROWS], 10, namespace="mine"),
+        "text search": lambda store, position: store.search_text(f"note {position}", 10, namespace="mine"),
+        "add one": lambda store, position: store.upsert(
+            [Entry(f"n{next(fresh)}", vectors[position])], namespace="mine"
+        ),
+        "count": lambda store, position: store.count(namespace="mine"),
     }
     times: dict[str, dict[str, list[list[float]]]] = {name: {"alone": [], "among": []} for name in calls}
     turns = random.Random(seed)
     for measure, call in calls.items():
         for _ in range(_ROUNDS):
             for name in turns.sample(list(stores), 2):
-                times[measure][name].append(_timed(lambda at, name=name, call=call: call(stores[name], at)))
+                times[measure][name].append(_timed(lambda position, name=name, call=call: call(stores[name], position)))
     for store in stores.values():
         store.close()
     return {"times": times}

@@ -29,7 +29,7 @@ _ADD_AT, _SEEN_AT, _ELSEWHERE_AT, _DELETE_AT, _DELETE_MANY_AT = 0, 400, 800, 1_2
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often each store is asked: *rounds* of at most *calls* calls or *seconds* seconds."""
+    """Extent of a race: *rounds* of at most *calls* calls or *seconds* seconds."""
 
     rounds: int = 10
     calls: int = 12

@@ -16,7 +16,7 @@ from benchmarks.stores.measures import unit_of
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all measurements of one run share."""
+    """Facts that all measurements of one run share."""
 
     seed: int
     machine: str

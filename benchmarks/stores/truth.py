@@ -1,4 +1,4 @@
-"""What the right answers are, computed plainly, and how many of them an answer has."""
+"""The right answers, computed plainly, and the share of them that an answer has."""
 
 from __future__ import annotations
 

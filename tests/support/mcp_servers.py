@@ -31,7 +31,7 @@ class ServedTools:
         self.answer: Callable[[str, dict[str, Any]], Any] = lambda name, arguments: f"{name} was done"
 
     def result(self, name: str, arguments: dict[str, Any]) -> mcp_types.CallToolResult:
-        """What the server answers to a call."""
+        """Answer of the server to a call."""
         answer = self.answer(name, arguments)
         if isinstance(answer, mcp_types.CallToolResult):
             return answer

@@ -1,4 +1,4 @@
-"""What goes wrong is one line and a documented exit code; the traceback only where it is asked for."""
+"""A failure is one line and a documented exit code; the traceback only where it is asked for."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
 def test_the_manual_names_every_option_of_every_command(words: tuple[str, ...], command: Any) -> None:
     manual = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert re.search(rf"`({' '.join(words)}|{words[-1]})\b", manual)
-    for option in (name for one in command.params for name in one.opts if name.startswith("-")):
+    for option in (name for item in command.params for name in item.opts if name.startswith("-")):
         assert option in manual, option
 
 

@@ -27,7 +27,7 @@ class LlamaCppServer(OpenAIServer):
 
 @pytest.fixture(autouse=True)
 def _no_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs on this machine by chance is not asked; nothing listens where Ollama is looked for."""
+    """Servers that run on this machine by chance are not asked; nothing listens where Ollama is looked for."""
     monkeypatch.setattr(model_servers, "LOCAL_SERVERS", {})
     with socket.create_server(("127.0.0.1", 0)) as closed:
         monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{closed.getsockname()[1]}")

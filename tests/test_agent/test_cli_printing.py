@@ -1,4 +1,4 @@
-"""What the command line prints: nothing that a terminal obeys, JSON that stays the same, tables that fit."""
+"""Output of the command line: nothing that a terminal obeys, JSON that stays the same, tables that fit."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Terminal:
         return bool(data)
 
     def _waits(self, end: float) -> bool:
-        """Whether something to read comes before *end*."""
+        """Return whether something to read comes before *end*."""
         return bool(select.select([self._ours], [], [], max(end - time.monotonic(), 0))[0])
 
 

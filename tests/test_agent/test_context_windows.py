@@ -1,4 +1,4 @@
-"""What of a conversation the model sees: windows that sum up, a model that does it, and messages without words."""
+"""Messages that the model sees: windows that sum up, a model that does it, and messages without words."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ CALLS = (call("add", a=1, b=2),)
 
 @dataclass(frozen=True)
 class Case:
-    """How an ending comes about."""
+    """The way in which an ending comes about."""
 
     replies: Sequence[Reply]
     settings: dict[str, Any] = field(default_factory=dict)

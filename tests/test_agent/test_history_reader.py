@@ -1,4 +1,4 @@
-"""What was said, shown again: through the windows of policies, summaries too, in today's words.
+"""Messages shown again: through the windows of policies, summaries too, in today's words.
 
 Inner parts, on no face: ``agent.context.memory_reader``.
 """

@@ -94,7 +94,7 @@ def listening_on(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def inspect(*arguments: str) -> dict[str, Any]:
-    """What the published inspector prints; without it the test is skipped, but not in CI."""
+    """Output of the published inspector; without it the test is skipped, but not in CI."""
     program = os.environ.get("INSPECTOR_CLI")
     if program is None:
         pytest.skip("no inspector (set INSPECTOR_CLI; .ci/run installs it)")

@@ -1,4 +1,4 @@
-"""What goes out over HTTP: memories as data in the user's words, in every format, and what its cache saved.
+"""Requests over HTTP: memories as data in the user's words, in every format, and what its cache saved.
 
 Inner parts, on no face: ``agent.context.rendering``.
 """

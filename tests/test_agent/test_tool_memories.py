@@ -1,4 +1,4 @@
-"""What tools answered in one conversation is found in another, unless it shows what was remembered before.
+"""Answers of tools in one conversation are found in another, unless they show what was remembered before.
 
 Inner parts, on no face: ``agent.tools.base``.
 """

@@ -1,4 +1,4 @@
-"""Whose words a run has read, and what it may write, correct and forget for that.
+"""Trust of the words that a run has read bounds what it may write, correct and forget.
 
 Inner parts, on no face: ``agent.tools.base``, ``agent.tools.memory``, ``agent.trust``.
 """

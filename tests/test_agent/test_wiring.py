@@ -1,4 +1,4 @@
-"""What the settings become: which provider answers, which embedder embeds, and what is opened."""
+"""Objects made of the settings: which provider answers, which embedder embeds, and what is opened."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def store(request: pytest.FixtureRequest, folder: Path, data: Path) -> Iterator[
 
 
 def those(*needs: str) -> pytest.MarkDecorator:
-    able = [one for one in CONTENDERS if set(needs) <= one.measures]
-    return pytest.mark.parametrize("store", able, ids=lambda one: one.key, indirect=True)
+    able = [item for item in CONTENDERS if set(needs) <= item.measures]
+    return pytest.mark.parametrize("store", able, ids=lambda item: item.key, indirect=True)
 
 
 def fair(store: Asked, recall: float) -> bool:

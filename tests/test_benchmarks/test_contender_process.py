@@ -37,15 +37,17 @@ def turns(call, keys=("bare", "numpy"), rounds=4, **more):
 def test_each_store_is_asked_once_a_round_and_the_first_two_calls_are_not_counted() -> None:
     asked = []
 
-    def call(store, at):
-        asked.append((at, store.contender.key))
+    def call(store, position):
+        asked.append((position, store.contender.key))
         return [9.0, 9.0, 1.0, 2.0]
 
     counted, complaints = turns(call)
     assert counted == {"bare": [[1.0, 2.0]] * 4, "numpy": [[1.0, 2.0]] * 4}
     assert complaints == []
-    assert [at for at, _ in asked] == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert len({tuple(key for at, key in asked if at == number) for number in range(4)}) == 2  # the order changes
+    assert [position for position, _ in asked] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert (
+        len({tuple(key for position, key in asked if position == number) for number in range(4)}) == 2
+    )  # the order changes
 
 
 def test_a_short_block_of_samples_loses_at_most_half() -> None:

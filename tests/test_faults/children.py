@@ -16,14 +16,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Ended:
-    """What a child said, line by line, and how it ended: its exit code, or minus the signal."""
+    """Output of a child, line by line, and its ending: its exit code, or minus the signal."""
 
     said: tuple[str, ...]
     code: int
 
 
 class Sign:
-    """What forked processes wait for: it is there when all that have it, the one that made it included, gave it."""
+    """Gate at which forked processes wait: it opens when all that have it, the one that made it included, gave it."""
 
     def __init__(self) -> None:
         self._waiting, self._giving = os.pipe()
@@ -65,12 +65,12 @@ class Child:
         """Let it come to its end."""
         return self._ended(b"")
 
-    def _ended(self, said: bytes) -> Ended:
+    def _ended(self, spoken: bytes) -> Ended:
         while more := os.read(self._pipe, 65536):
-            said += more
+            spoken += more
         os.close(self._pipe)
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return Ended(tuple(said.decode().splitlines()), code)
+        return Ended(tuple(spoken.decode().splitlines()), code)
 
 
 def _run(work: Callable[[Say], Any], write: int) -> None:

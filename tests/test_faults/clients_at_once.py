@@ -128,7 +128,7 @@ class _Server:
 
 
 class _Work:
-    """What all threads share: the file, the facts that were acknowledged, and what went wrong."""
+    """State that all threads share: the file, the facts that were acknowledged, and what went wrong."""
 
     def __init__(self, folder: Path, seed: int, until: float) -> None:
         self.path = folder / "memory.db"

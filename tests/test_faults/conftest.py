@@ -1,4 +1,4 @@
-"""How much of the fault campaign is run, and what it counted."""
+"""Extent of the fault campaign, and its counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Campaign:
     counted: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def size(self, reduced: int, full: int) -> int:
-        """How many rounds to make."""
+        """Number of rounds to make."""
         return full if self.full else reduced
 
     def seeds(self, full: int) -> list[int]:

@@ -137,7 +137,7 @@ def small_disk(folder: str, seed: int, rounds: int, store: str = "sound") -> dic
 
 
 def may_mount(folder: str) -> bool:
-    """Whether ``small_disk`` can be run by this user."""
+    """Return whether ``small_disk`` can be run by this user."""
     place = Path(folder) / "tried"
     place.mkdir()
     try:

@@ -1,4 +1,4 @@
-"""What was erased is in no byte of any file: its words, their tails, its context, its metadata, its vectors.
+"""Erased memories are in no byte of any file: its words, their tails, its context, its metadata, its vectors.
 
 The file is looked at while it is open, after it was closed, and after its process was killed; or a reader is in the
 way first, and then it is pending until that one has left.

@@ -87,11 +87,11 @@ class Switch:
         shutil.copy(self._base, self.path)
 
     def work(self) -> None:
-        """What is interrupted; it runs in a child."""
+        """The call that is interrupted; it runs in a child."""
         self.change(STORES[self._store](self.path))
 
     def wrong(self, must: str = "") -> list[str]:
-        """What is wrong with what is there; ``found`` says which state it is."""
+        """Return what is wrong with the state; ``found`` says which state it is."""
         self.found = ""
         with closing(STORES["sound"](self.path)) as store:
             held = rows(store)
@@ -154,7 +154,7 @@ class Migration(Switch):
         return wrong + self._wrong(must) + [f"{left.name} is left" for left in self._left()]
 
     def _left(self) -> list[Path]:
-        """What stands beside the file and is not SQLite's."""
+        """Return the files beside the memory that are not SQLite's."""
         return [*self.path.parent.glob(".tellback-*"), *self.path.parent.glob("*.backup")]
 
     def _unnamed(self) -> list[str]:

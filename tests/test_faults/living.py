@@ -35,7 +35,7 @@ _WORDS = ("zebra", "quagga", "okapi", "tapir", "lemur", "gibbon")
 
 
 class Life(Protocol):
-    """What a step is made on."""
+    """The memory that a step is made on."""
 
     def live(self) -> list[str]: ...
     def remember(self, texts: Sequence[str]) -> None: ...

@@ -1,4 +1,4 @@
-"""What the log of a memory says was done, and what is there: each needs the other."""
+"""The log of a memory against its contents: each needs the other."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class _Worker(threading.Thread):
             self.broken.append(f"thread {self.number}, call {self.done}: {what} gave {found}, not {expected}")
 
     def left(self, store: Any) -> list[str]:
-        """What is wrong in the file; a call that was refused may have been made or not."""
+        """Return what is wrong in the file; a call that was refused may have been made or not."""
         values = {entry.id: entry.text for entry in store.scan(namespace=self.namespace)}
         expected = {id: text for id, (text, _) in self.held.items()}
         for id in self.unsure:

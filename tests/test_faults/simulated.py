@@ -10,7 +10,7 @@ _SECTOR = 512
 
 
 class SimulatedDisk:
-    """What a folder may hold if the power goes now; ``happen`` follows the events of a ``Recorder``."""
+    """Contents that a folder may have if the power goes now; ``happen`` follows the events of a ``Recorder``."""
 
     def __init__(self) -> None:
         self._durable: dict[int, bytearray] = {}

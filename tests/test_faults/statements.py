@@ -65,7 +65,7 @@ class Statements:
 
 
 class Disk:
-    """What *files* and their logs hold, kept at a moment; the files are open elsewhere in this process.
+    """Contents of *files* and their logs, kept at a moment; the files are open elsewhere in this process.
 
     What is read is not closed before the end: closing it would let go of the locks that SQLite has on it.
     """

@@ -55,7 +55,7 @@ class Names:
 
 
 def facts(turn: MemoryTurn) -> list[str]:
-    """What stands behind a semicolon is a fact."""
+    """A clause behind a semicolon is a fact."""
     return [each.text.split("; ")[1] for each in turn.memories if "; " in each.text]
 
 

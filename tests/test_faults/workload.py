@@ -37,7 +37,7 @@ class Workload:
         self.kinds: Sequence[str] = SCHEDULES[schedule]
 
     def kind(self, number: int) -> str:
-        """What step *number* does."""
+        """Return what step *number* does."""
         return self.kinds[number % len(self.kinds)]
 
     def apply(self, number: int, store: Any) -> None:

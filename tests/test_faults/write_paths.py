@@ -50,7 +50,7 @@ VECTORS_KEPT = ("embedding_cache", "embedding_cache_facts")
 
 
 def earlier(*calls: Call, embedded: bool = True) -> Callable[[Path], None]:
-    """What is done to the memory before: *calls*, one after another."""
+    """Preparation of the memory: *calls*, one after another."""
 
     def work(folder: Path) -> None:
         with kept(folder, embedded=embedded, now=START + 5 * DAY, kind="earlier") as opened:

@@ -1,4 +1,4 @@
-"""What the tests of exports share: a memory with something of everything in it, its lines, and lines made to fit.
+"""Helpers of the tests of exports: a memory with something of everything in it, its lines, and lines made to fit.
 
 Inner parts, on no face: ``memory.export_import.codec``.
 """

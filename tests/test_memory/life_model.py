@@ -1,4 +1,4 @@
-"""What a memory should be, in plain Python: the model that ``test_life`` holds a real one against.
+"""Model of a memory in plain Python: the model that ``test_life`` holds a real one against.
 
 It knows no archive and no versions in place. What there is now, and what held at a time, it tells by playing the
 operations that stand, in their order; what was known at a time, from a list of periods that is only ever appended to.
@@ -51,7 +51,7 @@ class Period:
 
 @dataclass
 class Model:
-    """What should be."""
+    """The state that a memory should have."""
 
     deeds: list[Deed] = field(default_factory=list)
     periods: list[Period] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Model:
         return [item for item in self.deeds if item.undoes is None and toggles.count(item.id) % 2 == 0]
 
     def now(self) -> dict[str, State]:
-        """What there is, by id."""
+        """Memories by id."""
         state: dict[str, State] = {}
         for deed in self.standing():
             for memory, effect in deed.effects.items():
@@ -85,7 +85,7 @@ class Model:
         return state
 
     def held(self, at: datetime, now: datetime) -> list[tuple[str, str]]:
-        """What is held today to have been so at a time."""
+        """Return what is held today to have been so at a time."""
         open_: dict[str, tuple[datetime, State]] = {}
         spans: list[tuple[str, datetime, datetime | None, State]] = []
         for deed in self.standing():
@@ -123,7 +123,7 @@ class Model:
         )
 
     def known(self, at: datetime, held: datetime, now: datetime) -> list[tuple[str, str]]:
-        """What was known at a time to hold at another one."""
+        """Return what was known at a time to hold at another time."""
         return sorted(
             (item.memory, item.content["text"])
             for item in self.periods
@@ -134,7 +134,7 @@ class Model:
         )
 
     def present(self, now: datetime) -> list[tuple[str, str]]:
-        """What answers today."""
+        """Return the memories that answer today."""
         return sorted(
             (item, state["text"])
             for item, state in self.now().items()
@@ -146,7 +146,7 @@ class Model:
         return not marks["disabled"] and (marks["expires_at"] is None or marks["expires_at"] > now)
 
     def in_the_way(self, deed: Deed) -> bool:
-        """Whether a deed cannot be taken back."""
+        """Return whether a deed cannot be taken back."""
         later = self.deeds[self.deeds.index(deed) + 1 :]
         if deed.kind == "forget" or self.undone(deed):
             return True
@@ -162,7 +162,7 @@ class Model:
         return False
 
     def undone(self, deed: Deed) -> bool:
-        """Whether an operation that takes *deed* back stands."""
+        """Return whether an operation that takes *deed* back stands."""
         return any(item.undoes is deed and not self.undone(item) for item in self.deeds)
 
     def record(self, deed: Deed, before: dict[str, State]) -> None:
@@ -182,7 +182,7 @@ class Model:
                 self._remark(memory, old, new)
 
     def _remark(self, memory: str, old: State | None, new: State) -> None:
-        """What hides a memory hides those of its versions too that had what it had."""
+        """Hide a memory and those of its versions that had what it had."""
         self.marks.setdefault((memory, new["life"]), {name: new[name] for name in HIDING})
         for name in HIDING if old is not None and old["life"] == new["life"] else ():
             for (other, _), marks in self.marks.items():
@@ -190,7 +190,7 @@ class Model:
                     marks[name] = new[name]
 
     def leaning_on(self, memory: str) -> list[str]:
-        """What there is that was made of a memory alone, and of that alone."""
+        """Return the memories made of a memory alone, and of those alone."""
         return self._made_of(memory, {item: {*state["derived_from"]} for item, state in self.now().items()})
 
     def derived_from(self, memory: str) -> list[str]:
@@ -209,7 +209,7 @@ class Model:
         return sorted(gone - {memory})
 
     def merged_into(self, memory: str) -> list[str]:
-        """What was merged into a memory, and into that, and is not there any more."""
+        """Return the memories that were merged into a memory, and into those."""
         found: list[str] = []
         left = [memory]
         while left:

@@ -1,4 +1,4 @@
-"""Who did it stands in the log and in the version, and who is trusted less changes nothing that is trusted more."""
+"""Actors stand in the log and in the version, and one trusted less changes nothing that is trusted more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be used is refused by name, where it is given: windows, histories, counters of tokens."""
+"""Unusable arguments are refused by name, where they are given: windows, histories, counters of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves the window, or the history, stays recallable; a message without words is found too.
+"""Messages that leave the window, or the history, stay recallable; a message without words is found too.
 
 Inner parts, on no face: ``memory.messages``.
 """

@@ -1,4 +1,4 @@
-"""What history holds and memory lacks is remembered as it would have been when it was said: facts, links, turns.
+"""Messages that memory lacks are remembered as they would have been when they were said: facts, links, turns.
 
 Inner parts, on no face: ``memory.write.memory_writer``.
 """

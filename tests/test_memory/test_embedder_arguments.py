@@ -1,4 +1,4 @@
-"""What cannot be used is refused by name, where it is given: embedders, their caches and what embeds a memory."""
+"""Unusable arguments are refused by name, where they are given: embedders, their caches and what embeds a memory."""
 
 from __future__ import annotations
 

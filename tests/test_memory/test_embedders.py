@@ -33,7 +33,7 @@ needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local
 
 
 class Asked:
-    """What a fake embedding server was asked, and what it says instead of the truth."""
+    """Requests to a fake embedding server, and its answers instead of the truth."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -1,4 +1,4 @@
-"""What the write path does with an embedder: known again by its probes, refused texts, patience, closing.
+"""The write path and an embedder: known again by its probes, refused texts, patience, closing.
 
 Inner parts, on no face: ``memory.tables.embedder_probes``, ``memory.write.embedding_service``.
 """

@@ -158,7 +158,7 @@ def test_evaluate_reuses_stored_vectors(tmp_path):
 
 
 class Remote(Useless):
-    """One that says that texts leave this machine."""
+    """An embedder that says that texts leave this machine."""
 
     remote = True
 

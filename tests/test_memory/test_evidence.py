@@ -1,4 +1,4 @@
-"""What is evidence: kinds of utterances, what recall leaves out by default, promotion, and repetitions."""
+"""Evidence: kinds of utterances, what recall leaves out by default, promotion, and repetitions."""
 
 from datetime import UTC, datetime
 

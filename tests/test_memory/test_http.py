@@ -31,7 +31,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 @dataclass
 class Server:
-    """What the requests were, and what the handler does with each."""
+    """Requests to a server, and its answer to each."""
 
     url: str = ""
     requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)

@@ -47,11 +47,12 @@ def victim(tmp_path_factory):
 
 def changed(lines, kind, fields, at=None):
     """The lines with *fields* put into the first of a *kind*, and a first line that fits; and which line that is."""
-    at = next(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind) if at is None else at
-    item = {key: value for key, value in {**json.loads(lines[at]), **fields}.items() if value is not ...}
+    of_kind = (number for number, line in enumerate(lines) if json.loads(line)["type"] == kind)
+    position = next(of_kind) if at is None else at
+    item = {key: value for key, value in {**json.loads(lines[position]), **fields}.items() if value is not ...}
     text = json.dumps(item, ensure_ascii=True).replace(f'"{ENDLESS}"', ENDLESS)
     line = text.encode() + b"\n"
-    return at + 1, b"".join(sealed([*lines[:at], line, *lines[at + 1 :]]))
+    return position + 1, b"".join(sealed([*lines[:position], line, *lines[position + 1 :]]))
 
 
 BAD = {

@@ -131,7 +131,7 @@ class Life(RuleBasedStateMachine):
         return f"{WORD} n{self.words:06d}x"
 
     def pick(self, number: int) -> str:
-        """One that is there, by its place: ids are drawn at random, and a run must be repeatable. Often the last one
+        """A present memory by its place: ids are drawn at random, and a run must be repeatable. Often the last one
         to which something was done, so that much is done to one.
         """
         ids = list(self.model.now())
@@ -218,7 +218,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.model.now())
     @rule(number=PICK, start=st.none() | MOMENTS, stop=st.none() | MOMENTS, same=st.sampled_from([False, False, True]))
     def correct(self, number: int, start: datetime | None, stop: datetime | None, same: bool) -> None:
-        """What is not given stays; what was made of the old words alone goes with them."""
+        """Fields that are not given stay; memories made of the old words alone go with them."""
         before, item = self.begin(), self.pick(number)
         old = before[item]
         text = old["text"] if same else self.text()
@@ -428,19 +428,19 @@ class Life(RuleBasedStateMachine):
 
     @rule(at=LOOKED_AT)
     def recall_of_a_time_agrees(self, at: datetime | int) -> None:
-        at = self.moment(at)
-        assert self.recalled(as_of=given(at)) == self.model.held(at, self.time)
+        moment = self.moment(at)
+        assert self.recalled(as_of=given(moment)) == self.model.held(moment, self.time)
 
     @rule(at=LOOKED_AT, held=st.none() | LOOKED_AT)
     def recall_of_what_was_known_agrees(self, at: datetime | int, held: datetime | int | None) -> None:
-        at, held = self.moment(at), None if held is None else self.moment(held)
-        expected = self.model.known(at, held or self.time, self.time)
-        assert self.recalled(known_at=given(at), as_of=given(held)) == expected
+        moment, held = self.moment(at), None if held is None else self.moment(held)
+        expected = self.model.known(moment, held or self.time, self.time)
+        assert self.recalled(known_at=given(moment), as_of=given(held)) == expected
 
     @precondition(lambda self: self.model.periods)
     @rule(number=PICK, at=st.none() | LOOKED_AT)
     def a_question_about_one_finds_it_and_nothing_hidden(self, number: int, at: datetime | int | None) -> None:
-        """What stands beside it in its session comes along, by no search of its own."""
+        """Neighbours in its session come along, by no search of their own."""
         moment = None if at is None else self.moment(at)
         asked = self.model.periods[number % len(self.model.periods)]
         present = self.model.present(self.time) if moment is None else self.model.held(moment, self.time)

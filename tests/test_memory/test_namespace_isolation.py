@@ -66,7 +66,7 @@ KEYS = ("first", "second", "third")
 
 @dataclass(frozen=True)
 class Setting:
-    """What the two namespaces are called, and how the memory is set."""
+    """Names of the two namespaces, and settings of the memory."""
 
     mine: str
     other: str
@@ -313,10 +313,15 @@ def looking(documents: Path) -> list[Named]:
         ("profile", lambda m, n: m.profile(namespace=n)),
         ("dry run", lambda m, n: m.forget_namespace(n, dry_run=True)),
     ]
-    for one in SESSIONS:
-        looks.append(("load", lambda m, n, one=one: m.conversations.load(one, namespace=n)))
-        for told in ("tale", "summary"):
-            looks.append(("summary", lambda m, n, one=one, told=told: m.conversations.summary(one, told, namespace=n)))
+    for item in SESSIONS:
+        looks.append(("load", lambda m, n, item=item: m.conversations.load(item, namespace=n)))
+        for reported in ("tale", "summary"):
+            looks.append(
+                (
+                    "summary",
+                    lambda m, n, item=item, reported=reported: m.conversations.summary(item, reported, namespace=n),
+                )
+            )
     looks += [("history", lambda m, n, id=id: m.history(id, namespace=n)) for id in IDS]
     looks += [("recall", lambda m, n, word=word: m.recall(word, 99, explain=True, namespace=n)) for word in WORDS[:3]]
     return looks
@@ -330,13 +335,18 @@ def ending(documents: Path) -> list[Named]:
         return lambda m, n: KnowledgeBase(m, namespace=n).ingest([documents], again=again)
 
     calls: list[Named] = []
-    calls += [("undo", lambda m, n, at=at: m.undo(f"o{at}", namespace=n)) for at in range(60, 0, -3)]
-    calls += [("restore", lambda m, n, at=at: m.restore_forgotten(f"o{at}", namespace=n)) for at in range(60, 0, -2)]
+    calls += [
+        ("undo", lambda m, n, position=position: m.undo(f"o{position}", namespace=n)) for position in range(60, 0, -3)
+    ]
+    calls += [
+        ("restore", lambda m, n, position=position: m.restore_forgotten(f"o{position}", namespace=n))
+        for position in range(60, 0, -2)
+    ]
     calls += [("by key", lambda m, n, key=key: m.remember(Memory(texts[0], key=key), namespace=n)) for key in KEYS]
     calls += [("by id", lambda m, n, id=id: m.remember(Memory(texts[1], id=id), namespace=n)) for id in IDS]
     calls += [("ingest", ingest(False)), ("ingest", ingest(True))]
     calls += [("forget", lambda m, n, id=id: m.forget([id], namespace=n)) for id in IDS]
-    calls += [("forget", lambda m, n, one=one: m.forget(session=one, namespace=n)) for one in SESSIONS]
+    calls += [("forget", lambda m, n, item=item: m.forget(session=item, namespace=n)) for item in SESSIONS]
     calls += [
         ("remember", lambda m, n: m.remember_many(texts, namespace=n)),
         ("flush", lambda m, n: m.flush(namespace=n)),

@@ -1,4 +1,4 @@
-"""How far to trust what was found: one scale for every store, and two reasons to answer nothing.
+"""Confidence in what was found: one scale for every store, and two reasons to answer nothing.
 
 Inner parts, on no face: ``memory.retrieval.scoring.confidence``, ``memory.retrieval.scoring.scores``.
 """

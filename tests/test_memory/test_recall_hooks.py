@@ -1,4 +1,4 @@
-"""What a caller adds to a recall: other words, an imagined answer, a reranker; bounded, and never in its way.
+"""Hooks that a caller adds to a recall: other words, an imagined answer, a reranker; bounded, and never in its way.
 
 Inner parts, on no face: ``memory.retrieval.scoring.scores``.
 """

@@ -222,11 +222,14 @@ def links(order: TurnLinks, names: dict[int, int]) -> dict[int, tuple[int, int, 
 def plain_links(turns: list[tuple[int, int, int, bool]], left: list[int]) -> dict[int, tuple[int, int, int]]:
     """The slow, clear version: sort each session, split it into runs, look at the run before."""
     found = {}
-    for session in {turns[at][0] for at in left}:
-        line = sorted((at for at in left if turns[at][0] == session), key=lambda at: (turns[at][1], at))
-        for place, at in enumerate(line):
+    for session in {turns[position][0] for position in left}:
+        line = sorted(
+            (position for position in left if turns[position][0] == session),
+            key=lambda position: (turns[position][1], position),
+        )
+        for place, position in enumerate(line):
             start = place
-            while start > 0 and turns[line[start - 1]][2] == turns[at][2]:
+            while start > 0 and turns[line[start - 1]][2] == turns[position][2]:
                 start -= 1
             answers = -1
             if start > 0:
@@ -239,7 +242,7 @@ def plain_links(turns: list[tuple[int, int, int, bool]], left: list[int]) -> dic
                         break
             before = line[place - 1] if place else -1
             after = line[place + 1] if place + 1 < len(line) else -1
-            found[at] = (before, after, answers)
+            found[position] = (before, after, answers)
     return found
 
 

@@ -127,11 +127,11 @@ def plain_aliases(turns: list[tuple[int, int, tuple[str, ...]]]) -> dict[str, in
     for word in {call for _, _, calls in turns for call in calls}:
         values: dict[int, int] = {}
         for speaker, session, calls in turns:
-            people = {one for one, where, _ in turns if where == session}
+            people = {item for item, where, _ in turns if where == session}
             if len(people) == 2 and calls.count(word):
                 (other,) = people - {speaker}
                 values[other] = values.get(other, 0) + calls.count(word)
-        best = min(values, key=lambda one: (-values[one], ["", "Anna", "Roberta", "Cecilia"][one]), default=None)
+        best = min(values, key=lambda item: (-values[item], ["", "Anna", "Roberta", "Cecilia"][item]), default=None)
         if best is not None and values[best] >= 3 and values[best] >= 0.6 * sum(values.values()):
             found[word] = best
     return found
@@ -216,7 +216,7 @@ def test_a_complete_query_is_recalled_without_its_context(memory):
 
 
 def test_the_asked_kind_of_a_follow_up_comes_from_its_own_words_not_its_context(memory):
-    """Whether a time is asked for is what the last question says, not the one it leans on."""
+    """The last question says whether a time is asked for, not the one it leans on."""
     parts = run(memory.recall("And why?", context=["When did Ana paint?"], explain=True))[0].parts
     assert "kind" not in parts
     assert "kind" in run(memory.recall("And when?", context=["What did Ana paint?"], explain=True))[0].parts

@@ -1,4 +1,4 @@
-"""What a memory replaces: the older statement ends at its time, stays for questions about then, and comes back.
+"""Replacements by a memory: the older statement ends at its time, stays for questions about then, and comes back.
 
 Inner parts, on no face: ``memory.retrieval``.
 """

@@ -1,4 +1,4 @@
-"""What is marked sensitive: kept whole, found by its words, given to no remote embedder."""
+"""Memories marked sensitive: kept whole, found by its words, given to no remote embedder."""
 
 import numpy as np
 import pytest

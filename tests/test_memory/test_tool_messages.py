@@ -1,4 +1,4 @@
-"""What tools were asked and what they answered is remembered: as their word, found by both, beside the talk.
+"""Calls and answers of tools are remembered: as their word, found by both, beside the talk.
 
 Inner parts, on no face: ``memory.messages``.
 """

@@ -230,11 +230,11 @@ def test_a_failing_secret_policy_rejects_the_memory():
 
 
 def test_a_failing_judge_with_reject_still_keeps_the_messages_in_history(make):
-    memory = make(Judge(lambda one: 1 / 0), on_policy_failure="reject")
+    memory = make(Judge(lambda item: 1 / 0), on_policy_failure="reject")
     reports = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "Noted.")))
     assert [report.outcome for report in reports] == ["rejected", "rejected"]
     assert all("division by zero" in report.reason for report in reports)
-    assert [one.message.text for one in run_sync(memory.conversations.load("s"))] == ["My dog is Rex.", "Noted."]
+    assert [item.message.text for item in run_sync(memory.conversations.load("s"))] == ["My dog is Rex.", "Noted."]
 
 
 @pytest.mark.parametrize("kind", ["plain", "coroutine", "awaitable"])
@@ -830,21 +830,23 @@ def test_the_near_duplicate_search_equals_comparing_with_every_memory(make, embe
     stored = SimilarMemoryLookup("", memory.store, memory.embedding, memory.clock)
     run_sync(memory.remember_many(items[:60]))
     run_sync(stored.prepare(items[60:]))
-    for place, one in enumerate(items[60:]):
-        stored.add(replace(one, id=f"{place:03}"))
-    texts = sorted({one.text for one in items})
+    for place, item in enumerate(items[60:]):
+        stored.add(replace(item, id=f"{place:03}"))
+    texts = sorted({item.text for item in items})
     vectors = dict(zip(texts, run_sync(embedder.embed(texts)), strict=True)) if embedder else {}
 
-    def likeness(one, other):
+    def likeness(item, other):
         if vectors:
-            return float(vectors[one.text] @ vectors[other.text])
-        a, b = set(one.text.split()), set(other.text.split())
+            return float(vectors[item.text] @ vectors[other.text])
+        a, b = set(item.text.split()), set(other.text.split())
         return len(a & b) / len(a | b)
 
-    for one in items[60:80]:
-        every = [other for other in items if other.speaker == one.speaker and not other.disabled and not other.valid_to]
-        wanted = sorted((likeness(one, other) for other in every), reverse=True)[:5]
-        assert [near.similarity for near in run_sync(stored.nearest(one))] == pytest.approx(wanted, abs=1e-6)
+    for item in items[60:80]:
+        every = [
+            other for other in items if other.speaker == item.speaker and not other.disabled and not other.valid_to
+        ]
+        wanted = sorted((likeness(item, other) for other in every), reverse=True)[:5]
+        assert [near.similarity for near in run_sync(stored.nearest(item))] == pytest.approx(wanted, abs=1e-6)
 
 
 def test_the_near_duplicate_search_of_a_batch_makes_a_constant_number_of_store_calls(make, monkeypatch):

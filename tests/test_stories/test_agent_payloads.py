@@ -189,7 +189,7 @@ async def filled(memory, folder: Path) -> KnowledgeBase:
 
 
 async def assert_no_harm(memory, asked_about: Sequence[str]) -> None:
-    """What the model wrote is a document's word; what was there is as it was, in one version."""
+    """The model's words are a document's; earlier memories are as they were, in one version."""
     records = await memory.list(limit=5000)
     lies = [record for record in records if MARK in record.text]
     assert lies, "the model did remember what it was told to"

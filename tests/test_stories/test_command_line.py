@@ -100,7 +100,7 @@ def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_chang
 
     asked = questions[:: len(questions) // 10][:10]  # spread evenly over the articles
     with ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(lambda one: answered(path, "ask", one[0]), asked))
+        answers = list(pool.map(lambda item: answered(path, "ask", item[0]), asked))
     wrong = [
         (question, name, answer["answer"])
         for (question, name), answer in zip(asked, answers, strict=True)
@@ -118,11 +118,11 @@ def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_chang
     changed.write_text(changed.read_text(encoding="utf-8") + "\nThe zeppelin landed at noon.\n", encoding="utf-8")
     deleted.unlink()
     report = answered(path, "ingest", folder)
-    fates = {one["source"]: one for one in report["documents"] if one["action"] != "unchanged"}
-    assert {name: one["action"] for name, one in fates.items()} == {changed.name: "updated", deleted.name: "removed"}
+    fates = {item["source"]: item for item in report["documents"] if item["action"] != "unchanged"}
+    assert {name: item["action"] for name, item in fates.items()} == {changed.name: "updated", deleted.name: "removed"}
     assert 0 < report["embedded"] + report["pending"] <= fates[changed.name]["chunks"]
     assert answered(path, "ask", "When did the zeppelin land?")["citations"][0]["source"] == changed.name
-    listed = {one["source"]: one["chunks"] for one in answered(path, "documents")["documents"]}
+    listed = {item["source"]: item["chunks"] for item in answered(path, "documents")["documents"]}
     assert len(listed) == FILES - 1
     assert deleted.name not in listed
     assert all(chunks > 0 for chunks in listed.values())

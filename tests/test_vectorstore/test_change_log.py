@@ -25,7 +25,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleS
 
 
 def logged(store: LifecycleStore) -> int:
-    """How many changes the log of the default namespace holds."""
+    """Return how many changes the log of the default namespace holds."""
     if isinstance(store, NumpyStore):
         return len(store._namespaces[""]._log.log)
     assert isinstance(store, SqliteStore)

@@ -1,4 +1,4 @@
-"""What was deleted leaves the bytes on the disk, at once or at the next chance, and the file says which.
+"""Deleted rows leave the bytes on the disk, at once or at the next chance, and the file says which.
 
 Inner part, on no face: ``vectorstore.sqlite.page_gaps``.
 """

@@ -94,7 +94,7 @@ def texts(path, table="notes"):
 
 
 def beside(path):
-    """What is in the folder beside the file and what SQLite makes with it."""
+    """Return what is in the folder beside the file and what SQLite makes with it."""
     return sorted(
         item.name for item in path.parent.iterdir() if item.name not in (f"m.db{end}" for end in ("", "-wal", "-shm"))
     )

@@ -1,4 +1,4 @@
-"""What is not ours, or not whole, is refused with its reason and left byte for byte as it was."""
+"""Foreign and damaged files are refused with the reason and left byte for byte as they were."""
 
 from __future__ import annotations
 

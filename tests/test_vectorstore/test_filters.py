@@ -1,4 +1,4 @@
-"""What filters mean, and what is no filter.
+"""Meaning of filters, and values that are no filter.
 
 Inner parts, on no face: ``vectorstore.filters``.
 """

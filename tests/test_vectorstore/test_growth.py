@@ -1,4 +1,4 @@
-"""What must not grow with the store does not: counted in steps of SQLite's machine and in bytes, never in time.
+"""Costs that must not grow with the store: counted in steps of SQLite's machine and in bytes, never in time.
 
 Inner parts, on no face: ``vectorstore.index.namespace_index``, ``vectorstore.index.vectors``.
 """
@@ -32,7 +32,7 @@ def filled(path: Path, rows: int, namespace: str = "") -> SqliteStore:
 
 
 def steps(store: SqliteStore, action: Callable[[], object]) -> int:
-    """How many steps SQLite takes for *action*, on every connection of the store, in tens."""
+    """Return how many steps SQLite takes for *action*, on every connection of the store, in tens."""
     action()  # statements are compiled, connections opened
     count = 0
 

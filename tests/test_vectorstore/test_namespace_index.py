@@ -68,7 +68,7 @@ def agrees(
     metric: Metric,
     allowed: set[int] | None = None,
 ) -> bool:
-    """Whether the index's answer is that of a plain search, scores up to rounding."""
+    """Return whether the index's answer is that of a plain search, scores up to rounding."""
     mask = None if allowed is None else index.mask_of(np.array(sorted(allowed), dtype=np.int64))
     found = nearest(index, query, k, mask=mask)
     plain = {

@@ -1,4 +1,4 @@
-"""What can be read of a damaged store is saved, also of one that cannot be opened; the damaged file stays as it is."""
+"""The readable rest of a damaged store is saved, also of one that cannot be opened; the damaged file stays as it is."""
 
 from __future__ import annotations
 

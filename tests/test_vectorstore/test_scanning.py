@@ -70,15 +70,15 @@ def test_scan_by_gives_the_same_order_in_every_store_from_any_position(filled):
     store = filled(entries)
     for reverse in (False, True):
         for where in (None, {"kind": "a"}):
-            right = [one for one in entries if where is None or one.metadata["kind"] == "a"]
-            right.sort(key=lambda one: scan_position(one, FIELDS), reverse=reverse)
+            right = [item for item in entries if where is None or item.metadata["kind"] == "a"]
+            right.sort(key=lambda item: scan_position(item, FIELDS), reverse=reverse)
             found = scan_by(store, FIELDS, reverse=reverse, where=where)
-            assert [one.id for one in found] == [one.id for one in right]
+            assert [item.id for item in found] == [item.id for item in right]
             for position in chance.sample(range(len(right)), 12):
                 rest = scan_by(
                     store, FIELDS, reverse=reverse, where=where, after=scan_position(right[position], FIELDS)
                 )
-                assert [one.id for one in rest] == [one.id for one in right[position + 1 :]]
+                assert [item.id for item in rest] == [item.id for item in right[position + 1 :]]
 
 
 def test_scan_holding_yields_every_entry_that_holds_a_text_in_its_text_or_metadata(filled, request):

@@ -15,7 +15,7 @@ from vectorstore.index.binary_quantization import FEWEST_BITS, BinaryCodes
 
 
 def plain_distance(bits: BinaryCodes, vectors: np.ndarray, row: int, query: np.ndarray) -> int:
-    """How many bits of a row and of *query* differ, by the object's own centre and directions, bit by bit."""
+    """Return how many bits of a row and of *query* differ, by the object's own centre and directions, bit by bit."""
     directions = np.eye(vectors.shape[1]) if bits._directions is None else bits._directions
     sides = [(point - bits._centre) @ directions > 0 for point in (vectors[row], query)]
     return sum(bool(a) != bool(b) for a, b in zip(*sides, strict=True))

@@ -110,8 +110,8 @@ def _print_sentences(text: ProfileText, numbers: Mapping[str, int]) -> None:
 def _print_entries(found: Profile, numbers: Mapping[str, int]) -> None:
     for place, (subject, entries) in enumerate(groupby(found, key=lambda entry: entry.subject)):
         print_text(("\n" if place else "") + (f"Your {one_line(subject)}" if subject else "You"))
-        for topic, given in groupby(entries, key=lambda entry: entry.topic):
-            for line, entry in enumerate(given):
+        for topic, of_topic in groupby(entries, key=lambda entry: entry.topic):
+            for line, entry in enumerate(of_topic):
                 label = "" if line or topic == "other" else topic.value
                 words = f"{one_line(entry.memory.text)} [{numbers[entry.memory.id]}] {_time_in_words(entry)}".rstrip()
                 lines = wrap_text(words, max(screen_width() - _MARGIN, 20))

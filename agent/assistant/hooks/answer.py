@@ -156,8 +156,8 @@ def _in_context(stored: Sequence[StoredMessage], received: datetime) -> dict[str
         if item.message.metadata.get(CHECKPOINT):
             times.clear()
             continue
-        report = item.message.at
-        is_repeated = place > answered and report is not None and report >= received - _CALLED_AGAIN_WITHIN
+        time = item.message.at
+        is_repeated = place > answered and time is not None and time >= received - _CALLED_AGAIN_WITHIN
         shown = None if is_repeated else item.message.metadata.get(SHOWN)
         ids = [id for id in shown if isinstance(id, str)] if isinstance(shown, list) else []
         times.update(dict.fromkeys([*ids, *filter(None, [item.memory])], item.at))

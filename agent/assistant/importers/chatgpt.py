@@ -64,8 +64,8 @@ def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
         parts = content.get("parts")
         texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
         if text := clean_text("\n".join(texts)):
-            stated = time_of_seconds(message.get("create_time")) or began
-            entries.append(TranscriptEntry("user" if role == "user" else "assistant", text, session, stated))
+            time = time_of_seconds(message.get("create_time")) or began
+            entries.append(TranscriptEntry("user" if role == "user" else "assistant", text, session, time))
     return Transcript("", tuple(entries), skipped, end=end, title=clean_title(conversation.get("title")))
 
 

@@ -1,4 +1,4 @@
-"""What a search for the words of the question in the lines finds: most words first, the latest line first."""
+"""Search for the words of the question in the lines: most words first, the latest line first."""
 
 from __future__ import annotations
 

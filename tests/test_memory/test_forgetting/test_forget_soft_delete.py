@@ -627,12 +627,12 @@ def test_writes_look_for_due_soft_deletes_once_a_minute_or_when_the_clock_went_b
     looked = []
     held_there = file_memory.soft_deletes
     due = held_there.due
-    monkeypatch.setattr(held_there, "due", lambda at: looked.append(at) or due(at))
+    monkeypatch.setattr(held_there, "due", lambda position: looked.append(position) or due(position))
     for seconds in (59, 0, 1, 59, -100, 0):
         clock.now += timedelta(seconds=seconds)
         run(file_memory.remember(f"thing {clock.now}"))
     start = datetime(2026, 6, 1, tzinfo=UTC)
-    assert [(at - start).total_seconds() for at in looked] == [60, 19]
+    assert [(position - start).total_seconds() for position in looked] == [60, 19]
 
 
 def test_a_failing_erasure_of_due_soft_deletes_is_tried_again(file_memory, tmp_path, clock, monkeypatch):

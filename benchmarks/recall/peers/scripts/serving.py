@@ -14,7 +14,7 @@ class Unavailable(Exception):
 
 
 class Served(Protocol):
-    """What a peer's script gives."""
+    """The functions of a peer's script."""
 
     def fill(self, lines: Sequence[tuple[str, str]]) -> None:
         """Take (id, text) pairs."""
