@@ -27,6 +27,7 @@ _MARKUP_LINE = re.compile(
       | \.\.(?:\s|$)|:[\w-]+:\s*$|:[\w-]+(?:\s[^:\n]*)?:\s  # directive, field
       | >>>|\.\.\.\s|\$\s           # dialogue with an interpreter or a shell
       | <!--|\[[^\]]+\]:\s          # comment, target of a link
+      | !\[[^\]]*\]\([^)]*\)\s*$    # picture
     )""",
     re.VERBOSE,
 )

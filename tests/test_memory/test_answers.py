@@ -53,6 +53,16 @@ Activate it afterwards."""
             "The array is stopped by `mdadm --stop`.",
         ),
         (
+            "How do I import an export?",
+            "![import of an export](import.svg)\n\nAn export is taken in by `import FILE`.",
+            "An export is taken in by `import FILE`.",
+        ),
+        (
+            "Where is the shed key?",
+            "Ask where is the shed key. **Where is the shed key?** Behind the rain barrel.\n\nThe shed key is iron.",
+            "**Where is the shed key?** Behind the rain barrel.",
+        ),
+        (
             "Who founded the Harbour project?",
             "The Harbour project was founded on trust. Ada Lind, founder of the Harbour project, led it at first.",
             "Ada Lind, founder of the Harbour project, led it at first.",
