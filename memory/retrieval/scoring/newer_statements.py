@@ -95,7 +95,11 @@ def find_newer_statements(
         matter = _Matter(query, rows, ids, tie, moment)
     second = best[1]
     is_near_older = tie is None and totals[second] >= _NEAR_OLDER * totals[best[0]] and matter.is_newer_than(second)
-    if is_near_older and _Matter(query, rows, ids, second, moment).is_changed_by(best[0]):
+    if (
+        is_near_older
+        and not matter.is_unasked(second)
+        and _Matter(query, rows, ids, second, moment).is_changed_by(best[0])
+    ):
         found.newer[second] = best[0]
         found.likely.add(best[0])
     linked = matter.best_link()
@@ -217,8 +221,7 @@ class _Matter:
 
         A statement that tells a home, a work or a name changes nothing else that is asked for.
         """
-        tells = StatementFeature(int(self._features[position])) & ATTRIBUTES
-        if tells and not tells & self._query.question.own:
+        if self.is_unasked(position):
             return False
         evidence = self._evidence_of(position)
         changes = self._features[position] & int(StatementFeature.CHANGE)
@@ -226,6 +229,11 @@ class _Matter:
             return False
         (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
         return entry is not None and is_about_possession(entry.text) == is_about_possession(self._text)
+
+    def is_unasked(self, position: int) -> bool:
+        """Return whether a statement tells a home, a work or a name that the question does not ask for."""
+        tells = StatementFeature(int(self._features[position])) & ATTRIBUTES
+        return bool(tells) and not tells & self._query.question.own
 
     def is_newer_than(self, position: int) -> bool:
         """Return whether the statement is newer than the one at *position*."""
