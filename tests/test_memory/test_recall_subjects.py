@@ -119,6 +119,13 @@ def test_a_question_about_its_asker_finds_what_they_told_of_themselves_last(
     run(memory.close())
 
 
+def test_the_work_of_a_person_that_nobody_told_is_doubted(memory: LongTermMemory) -> None:
+    run(memory.remember("My husband is called Marek, his birthday is on 14 March."))
+    assert run(memory.recall("What is Marek's job?", 3)).abstain is not None
+    run(memory.remember("Marek works as a nurse."))
+    assert run(memory.recall("What is Marek's job?", 3)).abstain is None
+
+
 def test_a_number_that_nobody_told_is_doubted(memory: LongTermMemory) -> None:
     assert run(memory.recall("What is Ana's telephone number?", 3)).abstain is not None
     run(memory.remember("Ana is on 0223 555 018 by telephone."))

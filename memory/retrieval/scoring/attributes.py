@@ -21,8 +21,8 @@ from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-_THEIRS = StatementFeature.THEIR_HOME | StatementFeature.THEIR_WORK | StatementFeature.THEIR_AGE
-_OWN = ~_THEIRS
+THEIRS = StatementFeature.THEIR_HOME | StatementFeature.THEIR_WORK | StatementFeature.THEIR_AGE
+_OWN = ~THEIRS
 _LEAST_SCORE = 0.1
 """Best score where no other feature found anything."""
 
@@ -34,7 +34,7 @@ def tells_attribute(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestio
     columns = index.fields(rows)
     features = columns["statement_features"]
     tells = (features & int(question.own & _OWN)) != 0
-    of_person = np.flatnonzero((features & int(question.own & _THEIRS)) != 0)
+    of_person = np.flatnonzero((features & int(question.own & THEIRS)) != 0)
     if len(of_person):
         # "my friend Anna" is no other friend
         names = [person for person in people_of(question.text) if not is_kin(person)]

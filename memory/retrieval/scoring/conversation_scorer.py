@@ -15,7 +15,7 @@ from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import StatementFeature
-from memory.retrieval.scoring.attributes import attribute_scores, changed_attribute, tells_attribute
+from memory.retrieval.scoring.attributes import THEIRS, attribute_scores, changed_attribute, tells_attribute
 from memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     TopicEvidence,
@@ -77,8 +77,9 @@ _TYPICAL_MEMORIES = 256
 _ALL_WORDS = 0.999
 """Share of a question's words that a memory has which has all of them."""
 _OWN_TOPIC = 0.8
-_NO_NUMBER_TOPIC = 0.45
-"""Confidence where a number is asked for, and none of the best turns has one."""
+_UNTOLD_TOPIC = 0.45
+"""Confidence where a number is asked for, and none of the best turns has one; or somebody's home, work or age, and no
+memory tells it."""
 _NUMBERED_TURNS, _NUMBERED_SHARE = 5, 0.7
 """Best turns that are searched for a number, if they have this share of the best score."""
 _YEAR_FIT = 0.3
@@ -192,8 +193,9 @@ def score_conversation(
     topic = max(confidence.topic, _OWN_TOPIC if tells.any() else 0.0)
     if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
         topic = max(topic, ABSTENTION_LEVEL)
-    if question.asks_digits and not _has_number(index, rows, ids, sum_features(parts, len(ids))):
-        topic = min(topic, _NO_NUMBER_TOPIC)
+    is_untold = question.own & THEIRS and asked is not None and not tells.any()
+    if is_untold or (question.asks_digits and not _has_number(index, rows, ids, sum_features(parts, len(ids)))):
+        topic = min(topic, _UNTOLD_TOPIC)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
