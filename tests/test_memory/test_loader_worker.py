@@ -195,7 +195,7 @@ def test_a_scanned_page_is_recognised_where_tesseract_is_installed(tmp_path, mon
     stand_in(tmp_path, monkeypatch)
     scan = load(loaders, "scan.pdf", make_pdf("First.", ""))
     assert scan.text == "First.\n\nThe harbour closes\nat nine."
-    assert scan.notes == ("1 pages were recognised by tesseract",)
+    assert scan.notes == ("pages recognised by tesseract: 1",)
     loaders.close()
 
 

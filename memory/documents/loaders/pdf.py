@@ -86,11 +86,11 @@ class PdfLoader:
             raise LoadError(source, reason)
         title = clean_text(document.get_metadata_dict().get("Title", "")).strip()
         counts = (
-            (unreadable, "damaged pages were left out"),
-            (recognised, "pages were recognised by tesseract"),
-            (unrecognised, "scanned pages were left out: recognition took too long"),
+            (unreadable, "damaged pages, left out"),
+            (recognised, "pages recognised by tesseract"),
+            (unrecognised, "scanned pages left out, since recognition took too long"),
         )
-        notes = tuple(f"{count} {what}" for count, what in counts if count)
+        notes = tuple(f"{what}: {count}" for count, what in counts if count)
         return LoadedDocument(text=text, title=title, pages=spans, outline=_outline(document, text, spans), notes=notes)
 
 
