@@ -1,6 +1,6 @@
 """Prompts that a model gets in ten situations, as text. ``python -m tests.support.golden_prompts`` writes the files
 that ``tests/test_agent/test_golden_prompts.py`` compares with, and prints which share of each is not memory or words of
-the user: read what changed before it is committed.
+the user: read what changed before it is committed. Inner part: ``agent.tools.memory``.
 """
 
 from __future__ import annotations

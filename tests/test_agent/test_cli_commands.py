@@ -337,6 +337,7 @@ def test_the_first_answer_from_documents_names_the_next_step(
 
 
 NO_TABLES_AND_NO_NETWORK = """
+import socket
 import sys
 
 looked_up = []
@@ -344,6 +345,8 @@ looked_up = []
 
 def note(event, arguments):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        if getattr(arguments[0], "family", None) == socket.AF_UNIX:
+            return  # the resident process on this machine
         looked_up.append((event, arguments))
 
 
