@@ -40,11 +40,11 @@ def goals_text(summary: Summary) -> str:
 
 
 def tasks_text(summary: Summary, columns: Sequence[str] = _SHOWN) -> str:
-    """Return a table for each task: a line a system."""
+    """Return a table for each task: a line a system. Memories of a few statements are asked for doubt alone."""
     return "\n".join(
         f"### {about['title']}\n\n{_told(about)}\n\n{task_table(summary, task, columns)}"
         for task, about in summary.about["tasks"].items()
-        if any(line.task == task and line.questions for line in summary.lines)
+        if not task.startswith("few-") and any(line.task == task and line.questions for line in summary.lines)
     )
 
 
