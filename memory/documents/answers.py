@@ -90,6 +90,7 @@ def best_sentences(
     ]
     if not spans:
         spans = [(index, span) for index, text in enumerate(texts) for span in quotable_spans(text, limit)]
+        spans = [(index, span) for index, span in spans if not _repeats(texts[index][slice(*span)], asked)]
     wanted = frozenset(terms(question))
     stated = [without_cross_references(texts[index][start:end]) for index, (start, end) in spans]
     agents = _agent_nouns(question, terms) if QuestionKind.PERSON in kinds else {}
