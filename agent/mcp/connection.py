@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MAX_PAGES: Final = 50
 _CLOSING_SECONDS: Final = 8.0
 """Time for a server's process to end: the SDK waits 2 s, asks, waits 2 s, and kills."""
+_LAST_WORDS_SECONDS: Final = 1.0
 _SAID_LENGTH: Final = 300
 _STREAM_SECONDS: Final = 300.0
 """Time for which an open stream of events may be silent, the SDK's own."""
@@ -168,6 +169,7 @@ class McpConnection:
             if isinstance(error, MissingExtra):
                 raise error
             problem = "it ended" if error is None else _innermost(error)
+            output.read_to_end()
             raise McpUnavailable(self.name, f"not connected: {_one_line(problem)}{output.end}") from error
         self._client = ready.result()
         return self._client
@@ -238,6 +240,12 @@ class _ErrorOutput:
     def __init__(self, name: str) -> None:
         self._name = name
         self._last = ""
+        self._reader: threading.Thread | None = None
+
+    def read_to_end(self) -> None:
+        """Wait for the last words of a process that has ended, though not for one that it has left behind."""
+        if self._reader is not None:
+            self._reader.join(_LAST_WORDS_SECONDS)
 
     @property
     def end(self) -> str:
@@ -248,7 +256,9 @@ class _ErrorOutput:
     def opened(self) -> Iterator[TextIO]:
         """Give a file for the process to write to."""
         reading, writing = os.pipe()
-        threading.Thread(target=self._read, args=(reading,), name=f"tellback-mcp-{self._name}-err", daemon=True).start()
+        name = f"tellback-mcp-{self._name}-err"
+        self._reader = threading.Thread(target=self._read, args=(reading,), name=name, daemon=True)
+        self._reader.start()
         with os.fdopen(writing, "w", encoding="utf-8") as file:
             yield file
 

@@ -64,6 +64,8 @@ class LineEditor:
         interrupted = False
         while True:
             try:
+                if interrupted:
+                    print_note("Ctrl-C once more, or Ctrl-D, leaves")
                 return self._session.prompt(PROMPT)
             except EOFError:
                 return None
@@ -71,7 +73,6 @@ class LineEditor:
                 if interrupted:
                     return None
                 interrupted = True
-                print_note("Ctrl-C once more, or Ctrl-D, leaves")
 
     def print_above(self, show: Callable[[], None]) -> bool:
         """Have *show* print above the prompt that waits; any thread may call. Return False if none does."""
