@@ -320,11 +320,8 @@ class MemoryReader:
         shown = {memory.id for memory in admitted}
         # One of each attribute: the newest, unless it has ended.
         found = await self.memory.profile(namespace=self.namespace, limit=1, attributes=True, where=self._where())
-        own = dict.fromkeys(entry.memory.id for entry in found if entry.until is None)
-        memories = [
-            entry.memory for entry in found if entry.memory.id in own.keys() - shown and self._admits(entry.memory)
-        ]
-        return [*admitted, *{memory.id: memory for memory in memories}.values()]
+        own = {entry.memory.id: entry.memory for entry in found if entry.until is None}
+        return [*admitted, *(memory for id, memory in own.items() if id not in shown and self._admits(memory))]
 
     def _admits(self, memory: Memory) -> bool:
         return self.options.admits(memory) and (self.sensitive or not memory.sensitive)

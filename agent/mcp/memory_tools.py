@@ -207,34 +207,35 @@ class MemoryServerTools:
         pinned = [memory for memory in await self.memory.pinned(namespace=self.namespace) if self._may_show(memory)]
         taken = {memory.id for memory in pinned}
         entries = await self.memory.profile(namespace=self.namespace, limit=_PER_TOPIC, where=self._visible)
-        values = {entry.memory.id: entry for entry in reversed(entries) if entry.memory.id not in taken}
-        known = [
-            entry for entry in entries if values.get(entry.memory.id) is entry
-        ]  # each memory once, where it is first
-        taken |= values.keys()
+        first: dict[str, ProfileEntry] = {}  # each memory once, under its first topic
+        for entry in entries:
+            if entry.memory.id not in taken:
+                first.setdefault(entry.memory.id, entry)
+        known = [*first.values()]
+        taken |= first.keys()
         page = await self.memory.list(order="newest", limit=_RECENT, namespace=self.namespace, where=self._visible)
         recent = [memory for memory in page if memory.id not in taken and memory.is_evidence]
         hits = [Hit(memory, 0.0) for memory in (*pinned, *(entry.memory for entry in known), *recent)]
         items, _ = self._items(hits)
-        shown, first, second = _context_items(hits, items), len(pinned), len(pinned) + len(known)
+        shown, topics, newest = _context_items(hits, items), len(pinned), len(pinned) + len(known)
         parts = [
-            render_items(shown[:first], f"Pinned memories. {DATA_NOTE}", by_id=True),
+            render_items(shown[:topics], f"Pinned memories. {DATA_NOTE}", by_id=True),
             render_items(
                 [
                     replace(item, standing=_profile_standing(entry))
-                    for item, entry in zip(shown[first:second], known, strict=False)
+                    for item, entry in zip(shown[topics:newest], known, strict=False)
                 ],
                 f"Known about the user, by topic. {DATA_NOTE}",
                 by_id=True,
             ),
-            render_items(shown[second:], f"Newest memories. {DATA_NOTE}", by_id=True),
+            render_items(shown[newest:], f"Newest memories. {DATA_NOTE}", by_id=True),
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
         lines = [
             ProfileItem(**item.model_dump(), subject=entry.subject, topic=entry.topic.value, until=entry.until)
-            for item, entry in zip(items[first:second], known, strict=False)
+            for item, entry in zip(items[topics:newest], known, strict=False)
         ]
-        output = UserProfile(pinned=items[:first], known=lines, recent=items[second:], note=DATA_NOTE)
+        output = UserProfile(pinned=items[:topics], known=lines, recent=items[newest:], note=DATA_NOTE)
         return ToolReply(output, text)
 
     async def search_documents(

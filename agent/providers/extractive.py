@@ -214,8 +214,8 @@ class QuotingProvider:
         others = [self._quote(question, item, request) for item in self._beside(question, first, candidates, request)]
         if first.lane == "documents":
             terms = (request.analyzer or self._analyzer).terms
-            held = len(asked := set(terms(question)) & set(terms(first.quote)))
-            others = [other for other in others if 2 * len(asked.intersection(terms(other.quote))) >= held]
+            answered = set(terms(question)) & set(terms(first.quote))
+            others = [other for other in others if 2 * len(answered.intersection(terms(other.quote))) >= len(answered)]
         return [_Quote(citation) for citation in (first, *others) if citation.quote]
 
     async def _best_of_documents(

@@ -150,9 +150,12 @@ def _plain_words(text: str) -> str:
 
 
 def _repeats(text: str, asked: str) -> bool:
-    """Return whether *text* repeats the words *asked* and does not go on with an answer: an example does so."""
+    """Return whether *text* repeats the words *asked* and does not go on with an answer: an example does so.
+
+    Three words or fewer ("size of boats:") may stand anywhere.
+    """
     words = _plain_words(text)
-    return asked in words and (words == asked or not words.startswith(asked))
+    return words == asked or (len(asked.split()) > 3 and asked in words and not words.startswith(asked))
 
 
 def _is_heading(passage: Passage, span: TextSpan) -> bool:
