@@ -53,9 +53,9 @@ _MODAL_LOSS, _PLAN_LOSS = 0.1, 0.06
 class NewerStatements:
     """Changes of scores by position: *leading* of statements that lead, *linked* of one shown behind the first hit.
 
-    *newer* maps the position of an older statement to that of the one that leads it, *later* the position of a linked
-    statement to that of the first hit. *likely* has the positions of those among the newer ones whose evidence is good
-    enough for an answer to say both.
+    *newer* maps the position of an older statement to that of the one that has probably changed it, *later* that of a
+    newer statement to that of one which it may have changed. *likely* has the positions of those among the newer ones
+    whose evidence is good enough for an answer to say both.
     """
 
     leading: Floats
@@ -90,8 +90,11 @@ def find_newer_statements(
     tie = matter.newest_tie([i for i in best[1:] if totals[i] >= _NEAR_TIE * totals[best[0]]])
     if tie is not None:
         found.leading[tie] = totals[best[0]] + TIE_STEP - totals[tie]
-        found.newer[best[0]] = tie
-        found.likely.update({tie} if matter.is_likely(tie) else ())
+        if matter.is_likely(tie):
+            found.newer[best[0]] = tie
+            found.likely.add(tie)
+        else:
+            found.later[tie] = best[0]
         matter = _Matter(query, rows, ids, tie, moment)
     second = best[1]
     is_near_older = tie is None and totals[second] >= _NEAR_OLDER * totals[best[0]] and matter.is_newer_than(second)
