@@ -52,7 +52,7 @@ def _toml_value(name: str, value: Any) -> str:
     try:
         checked = checked_setting(name, value)
     except UnusableSetting as error:
-        raise ConfigurationError(describe_unusable(error, "what is to be set")) from None
+        raise ConfigurationError(describe_unusable(error, "the new value")) from None
     if checked is None:
         checked = value
     plain = checked if isinstance(checked, bool | int | float) else str(checked)

@@ -165,7 +165,7 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
         ("base_url", redacted_url(settings.endpoint) if has_model else "not used"),
         ("api_key", "set" if settings.key_setting and getattr(settings, settings.key_setting) else "not set"),
         ("embedder", settings.embedder),
-        ("namespace", settings.namespace or "(the usual one)"),
+        ("namespace", settings.namespace or "(default)"),
         ("offline", "yes: only this machine may be asked" if settings.offline else "no"),
     )
     for name, value in values:

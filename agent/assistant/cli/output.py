@@ -428,7 +428,7 @@ def score_line(score: float, parts: Mapping[str, float]) -> str:
     seen = sorted(
         (part for part in parts.items() if abs(part[1]) >= _NEGLIGIBLE_PART), key=lambda part: (-part[1], part[0])
     )
-    line = f"{score:.2f}"
+    line = f"{score:z.2f}"
     for number, (name, value) in enumerate(seen):
         sign = "= " if number == 0 and value > 0 else "= -" if number == 0 else "+ " if value > 0 else "- "
         line += f" {sign}{name} {abs(value):.2f}"

@@ -111,7 +111,7 @@ def _hit_origin_line(hit: Hit, days: Mapping[str, str], *, full: bool) -> str:
     else:
         parts = [memory.speaker or memory.role or memory.kind, format_day(memory.occurred_at or memory.recorded_at)]
     shown = (lambda id: id) if full else short_id
-    parts += [f"score {hit.score:.2f}", shown(memory.id)]
+    parts += [f"score {hit.score:z.2f}", shown(memory.id)]
     if hit.outdated_by is not None:
         until = f"until {days[hit.outdated_by]}, " if days.get(hit.outdated_by) else ""
         parts.append(f"{until}outdated by {shown(hit.outdated_by)}")
