@@ -321,7 +321,7 @@ def test_a_dry_run_of_ingest_shows_the_chosen_files_and_reads_nothing(tellback: 
     assert done.out.splitlines() == ["bridge.md: planned", "2 skipped, 1 planned; nothing was read"]
     assert done.err.splitlines() == ["big.txt: skipped, larger than was asked for", "tower.md: skipped, excluded"]
     assert not tellback.path.exists()
-    assert "is no size" in tellback("ingest", "--max-size", "some", notes).err
+    assert "is not a size" in tellback("ingest", "--max-size", "some", notes).err
 
 
 def test_the_first_answer_from_documents_names_the_next_step(

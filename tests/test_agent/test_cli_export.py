@@ -113,7 +113,7 @@ def test_a_replacing_import_on_a_terminal_needs_a_confirmed_prompt(
     tellback("remember", "Only here.", memory="n.db")
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     code, out, err = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
-    assert "1 entry will be gone, and the file in their place. Go on? [y/N]" in err
+    assert "1 entry will be replaced by the file. Go on? [y/N]" in err
     assert (code, bool(out)) == ((0, True) if answer == "y\n" else (1, False))
     assert texts(tellback, "n.db") == left
 

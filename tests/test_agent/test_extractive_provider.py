@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import ArgumentError, Provider, QuotingProvider, Request
+from agent import ArgumentError, Provider, QuotingProvider, Request, StopPiece
 from agent.context_items import ContextItem
 from agent.providers.accumulator import Response, collect_response
 from agent.providers.extractive import (
@@ -243,6 +243,12 @@ def test_of_whom_else_it_is_known_is_said_before_the_nearest() -> None:
 )
 def test_what_states_nothing_gets_a_reply_of_its_own(text: str, reply: str) -> None:
     assert answer(text, remembers=True, abstain="nothing").text == reply
+
+    async def stops() -> int:
+        request = Request((Message.user(text),), question=text, remembers=True)
+        return sum([isinstance(delta, StopPiece) async for delta in QuotingProvider().stream(request)])
+
+    assert asyncio.run(stops()) == 1
 
 
 def test_the_sentence_that_answers_is_quoted_not_a_heading_code_or_table() -> None:
