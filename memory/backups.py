@@ -190,16 +190,16 @@ def restore_file_from(
         raise ArgumentError("backup", str(source), "it is the memory itself, and no backup of it")
     stamp = f"{target.name}.before-restore-{now:%Y%m%d-%H%M%S}"
     numbers = ("", *(f"-{number}" for number in range(2, 100)))
-    kept = next(place for end in numbers if not os.path.lexists(place := target.with_name(stamp + end)))
+    saved = next(place for end in numbers if not os.path.lexists(place := target.with_name(stamp + end)))
     counts: list[int] = []
 
     def check(copy: Path) -> None:
         counts.append(checked_entries(copy, components()))
 
     replaced = restore_file(
-        backup, target, kept=kept, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
+        backup, target, kept=saved, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
     )
-    return RestoreReport(target, backup, counts[0], kept if replaced else None)
+    return RestoreReport(target, backup, counts[0], saved if replaced else None)
 
 
 def checked_entries(copy: Path, components: list[TableComponent]) -> int:

@@ -409,8 +409,8 @@ class LongTermMemory:
 
         After them come the memories that were remembered under the idempotency *keys*. None where there is none.
         """
-        wanted, named = checked_labels(ids, "ids"), checked_labels(keys, "keys")
-        return await asyncio.to_thread(self._get, wanted, named, namespace)
+        checked_ids, checked_keys = checked_labels(ids, "ids"), checked_labels(keys, "keys")
+        return await asyncio.to_thread(self._get, checked_ids, checked_keys, namespace)
 
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.

@@ -151,8 +151,8 @@ class Passage:
 
     def page_at(self, offset: int) -> int | None:
         """Return the page that holds the *offset* of ``text``."""
-        passed = bisect_right(self.page_breaks, offset, key=lambda pair: pair[0])
-        return self.page_breaks[passed - 1][1] if passed else self.page
+        breaks_before = bisect_right(self.page_breaks, offset, key=lambda pair: pair[0])
+        return self.page_breaks[breaks_before - 1][1] if breaks_before else self.page
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,8 +231,8 @@ class IngestRun:
             return *read_file(found.location, source, limit=limit), ""
         if len(found.content) > limit:
             raise LoadError(source, f"more than the {limit / 1e6:.0f} MB that are read of one file")
-        given = [found.title, found.tags, dict(found.metadata)]
-        return found.content, found.modified, json.dumps(given, sort_keys=True) if any(given) else ""
+        fields = [found.title, found.tags, dict(found.metadata)]
+        return found.content, found.modified, json.dumps(fields, sort_keys=True) if any(fields) else ""
 
     def _draft(self, draft: DocumentDraft) -> DocumentDraft:
         """Return *draft* with its document cut into chunks, each with its id."""
@@ -260,8 +260,8 @@ class IngestRun:
         notes = list(document.notes)
         if rejected := sum(draft.settled is not None for draft in judged):
             notes.append(f"{rejected} chunks rejected by a write policy")
-        if taken := sum(draft.spans for draft in judged):
-            notes.append(f"{taken} part{'s' * (taken != 1)} taken out by a write policy")
+        if removed := sum(draft.spans for draft in judged):
+            notes.append(f"{removed} part{'s' * (removed != 1)} taken out by a write policy")
         if not passages:
             notes.append(EMPTY_DOCUMENT_NOTE)
         memories = tuple(draft.memory for draft in judged if draft.settled is None)

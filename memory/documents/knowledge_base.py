@@ -168,7 +168,7 @@ class KnowledgeBase:
                 loader = self._loaders.choose_by_type(name, "text/markdown")
         else:
             loader, data = self._loaders.choose_by_type(name, "application/json"), _encoded_value(content)
-        given = GivenDocument(
+        document = GivenDocument(
             location=f"text:{name}",
             source=name,
             content=data,
@@ -177,7 +177,7 @@ class KnowledgeBase:
             tags=checked_labels(tags, "tags"),
             metadata=dict(metadata),
         )
-        return await self._run(EVERY_FILE, again).run_given(given)
+        return await self._run(EVERY_FILE, again).run_given(document)
 
     async def ingest_url(self, url: str, *, allowed_hosts: Sequence[str] = (), again: bool = False) -> IngestReport:
         """Fetch the page at *url* and take it in; again, it replaces what it was if it has changed.
@@ -193,8 +193,8 @@ class KnowledgeBase:
         except LoadError as error:
             return IngestReport((IngestLine(name, IngestAction.FAILED, error.reason),))
         loader = self._loaders.choose_by_type(page.name, page.media_type)
-        given = GivenDocument(name, name, page.content, loader, page.modified)
-        return await self._run(EVERY_FILE, again).run_given(given)
+        document = GivenDocument(name, name, page.content, loader, page.modified)
+        return await self._run(EVERY_FILE, again).run_given(document)
 
     async def collections(self) -> tuple[str, ...]:
         """Return the names of all collections of this namespace that hold a document, in order."""
@@ -257,13 +257,13 @@ class KnowledgeBase:
             for name, moment in (("modified_since", modified_since), ("modified_until", modified_until))
         )
         patterns = checked_labels(sources, "sources")
-        wanted = {name.casefold().removeprefix(".") for name in checked_labels(types, "types")}
+        type_words = {name.casefold().removeprefix(".") for name in checked_labels(types, "types")}
         records = await asyncio.to_thread(self._collection.manifest.all)
         chosen = [
             record.source
             for record in records
             if (not patterns or any(_is_named(record, pattern) for pattern in patterns))
-            and (not wanted or not wanted.isdisjoint(type_names(record.source)))
+            and (not type_words or not type_words.isdisjoint(type_names(record.source)))
             and (since is None or (record.modified is not None and since <= record.modified))
             and (until is None or (record.modified is not None and record.modified <= until))
         ]

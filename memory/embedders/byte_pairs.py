@@ -84,9 +84,9 @@ class BytePairs:
             rows = np.take_along_axis(pieces[active], shifted, axis=1)
             pieces[active, : width - 1] = rows
             pieces[active, width - 1] = -1
-            held = merges[active]
+            unmerged = merges[active]
             columns = np.arange(width - 2)
-            moved = np.take_along_axis(held, columns + (columns > best[:, None]), axis=1)
+            moved = np.take_along_axis(unmerged, columns + (columns > best[:, None]), axis=1)
             merges[active, : width - 2] = moved
             merges[active, width - 2] = -1
             merges[active, best] = self._find(pieces[active, best], pieces[active, best + 1])

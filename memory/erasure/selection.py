@@ -41,11 +41,11 @@ class ForgetSelection:
         cls, ids: Sequence[str] | None, selectors: ForgetSelectors, clock: Clock, zone: tzinfo | None
     ) -> ForgetSelection:
         """Return the checked selection; an empty one, and a selector that would hold for everything, raise."""
-        wanted = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
-        if wanted == ():
+        checked_ids = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
+        if checked_ids == ():
             raise ArgumentError("ids", ids, "the ids of one or more memories are needed")
         selection = cls(
-            ids=wanted,
+            ids=checked_ids,
             source=selectors.get("source"),
             session=selectors.get("session"),
             document=selectors.get("document"),

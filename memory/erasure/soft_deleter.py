@@ -159,9 +159,9 @@ class SoftDeleter:
             partitions.setdefault(partition, []).append(entry if fits else replace(entry, vector=None))
         for partition, entries in partitions.items():
             ids = [entry.id for entry in entries]
-            taken = [entry.id for entry in self.entries.store.get(ids, namespace=partition) if entry is not None]
-            if taken:
-                expected = f"{taken[0]} was remembered anew since; forget that one first"
+            present = [entry.id for entry in self.entries.store.get(ids, namespace=partition) if entry is not None]
+            if present:
+                expected = f"{present[0]} was remembered anew since; forget that one first"
                 raise ArgumentError("operation", package.operation, expected)
             self.entries.store.upsert(entries, namespace=partition)
             self.tombstones.lift(partition, ids)

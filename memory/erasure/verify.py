@@ -84,8 +84,8 @@ def verify_erasure(
         search = ErasureVerification(notes=(_unsearched_note(entries),))
     else:
         if database.read_only or not database.empty_log():
-            what = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
-            remnants.append(Remnant("log", what))
+            detail = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
+            remnants.append(Remnant("log", detail))
         mentions = _mentions_in_tables(database, receipt.namespace)
         search = _search_bytes(database, receipt, texts)
     rows = 0
@@ -248,14 +248,14 @@ def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
 
 def run_search(files: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
     """Run the search script over *files*; return its answer."""
-    done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
+    search = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
         [sys.executable, "-I", str(_SEARCH_SCRIPT)],
         input=json.dumps({"files": list(files), "texts": list(texts)}).encode(),
         capture_output=True,
         check=False,
     )
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(search.stdout)
     except ValueError as error:
         raise VectorStoreError("the search of the files' bytes did not answer; try again") from error
     return answer

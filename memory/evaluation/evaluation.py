@@ -154,7 +154,7 @@ async def evaluate(
     store_namespace(namespace, "conversation")
     check_positive_number("questions", questions)
     check_positive_number("k", k)
-    report = on_progress or (lambda step, done, total: None)
+    notify = on_progress or (lambda step, done, total: None)
     entries = await asyncio.to_thread(namespace_entries, memory.store, namespace)
     store = lifecycle_of(memory.store)
     analyzer = Analyzer() if store is None else store.analyzer
@@ -173,7 +173,7 @@ async def evaluate(
     ranks: dict[str, list[int]] = {}
     ways = _search_ways(memory, embedder, settings)
     for way, (way_embedder, way_settings) in ways.items():
-        on_embedded = _progress_callback(report, f"embedding, {way}", len(changed))
+        on_embedded = _progress_callback(notify, f"embedding, {way}", len(changed))
         copy = await _copy_with_vectors(changed, way_embedder, again=way == EMBEDDER, on_progress=on_embedded)
         evaluated = LongTermMemory(
             copy,
@@ -183,7 +183,7 @@ async def evaluate(
             zone=memory.zone,
             recall_settings=way_settings,
         )
-        on_asked = _progress_callback(report, f"asking, {way}", len(probes))
+        on_asked = _progress_callback(notify, f"asking, {way}", len(probes))
         try:
             ranks[way] = []
             for probe in probes:

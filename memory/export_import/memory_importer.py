@@ -227,7 +227,7 @@ class MemoryImporter:
         """Write the versions of *new* memories, and those whose memory is neither in the file nor known here."""
         conversation = job.partition(None)
         orphans = list({draft.memory.id for draft in drafts} - job.checked.owners)
-        wanted = new | (
+        owners = new | (
             set(orphans)
             - job.tombstones.which(conversation, orphans)
             - job.archived_only(conversation, orphans)
@@ -235,7 +235,7 @@ class MemoryImporter:
         )
         entries = []
         for draft in drafts:
-            if draft.memory.id not in wanted or draft.draft.settled is not None:
+            if draft.memory.id not in owners or draft.draft.settled is not None:
                 job.left[ExportItem.VERSION] += 1
                 continue
             version = replace(draft.memory, id=archived_id(draft.memory.id, draft.version or 0))

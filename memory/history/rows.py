@@ -80,9 +80,9 @@ class HistoryRows:
         owner, texts = _checked_owner(namespace, session), messages_to_json(messages)
         if not texts:
             return []
-        kept = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
+        remembered = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
         with self.database.write() as connection:
-            return self._add_messages(connection, owner, messages, texts, kept)
+            return self._add_messages(connection, owner, messages, texts, remembered)
 
     def load(
         self,
@@ -127,8 +127,8 @@ class HistoryRows:
             self._delete(connection, owner, None)
             if not texts:
                 return []
-            kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
-            return self._add_messages(connection, owner, messages, texts, kept)
+            remembered = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
+            return self._add_messages(connection, owner, messages, texts, remembered)
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``; None means all."""

@@ -114,7 +114,9 @@ def _salvage_messages(source: SalvageSource, target: Connection, owners: dict[in
         key, session, sequence, time, _, text, *_, checksum = row
         try:
             holding = [
-                who for who in owners.get(session, ()) if history_checksum(who, sequence, time, text) == checksum
+                candidate
+                for candidate in owners.get(session, ())
+                if history_checksum(candidate, sequence, time, text) == checksum
             ]
         except (AttributeError, TypeError):  # a value of another type
             holding = []

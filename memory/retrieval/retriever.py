@@ -254,12 +254,12 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        asked = expanded.text
+        wording = expanded.text
         if self._user_name is not None:
-            asked = in_first_person(asked, self._user_name, self._lexicon)
-        as_user = (f"asked of you: {asked}",) if asked != expanded.text else ()
-        text, excluded = remove_exclusions(asked, self._lexicon, self._terms)
-        aside = excluded_terms(asked, self._lexicon, self._terms) if excluded else frozenset()
+            wording = in_first_person(wording, self._user_name, self._lexicon)
+        as_user = (f"asked of you: {wording}",) if wording != expanded.text else ()
+        text, excluded = remove_exclusions(wording, self._lexicon, self._terms)
+        aside = excluded_terms(wording, self._lexicon, self._terms) if excluded else frozenset()
         query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text, excluded=aside))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)

@@ -175,8 +175,8 @@ def _item_rows(package: SoftDelete) -> Iterator[tuple[str, str, str, bytes | Non
         yield "message", "", _to_json(fields), None
     for words in package.words:
         yield "words", "", _to_json(words), None
-    for part, kept in package.parts:
-        yield "part", part, _to_json(kept), None
+    for part, text in package.parts:
+        yield "part", part, _to_json(text), None
 
 
 def _decode_soft_delete(
@@ -193,7 +193,7 @@ def _decode_soft_delete(
         entries=tuple((partition, _decode_entry(fields, vector)) for partition, fields, vector in found["entry"]),
         messages=tuple(_decode_message(namespace, fields) for _, fields, _ in found["message"]),
         words=tuple(words for _, words, _ in found["words"]),
-        parts=tuple((part, kept) for part, kept, _ in found["part"]),
+        parts=tuple((part, text) for part, text, _ in found["part"]),
     )
 
 

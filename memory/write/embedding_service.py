@@ -319,11 +319,11 @@ class EmbeddingService:
         try:
             async with asyncio.timeout(self.settings.question_patience):
                 half = len(PROBE_TEXTS) // 2
-                asked = await embed_detailed(embedder, PROBE_TEXTS[:half], "query")
-                answered = await embed_detailed(embedder, PROBE_TEXTS[half:], "document")
+                questions = await embed_detailed(embedder, PROBE_TEXTS[:half], "query")
+                statements = await embed_detailed(embedder, PROBE_TEXTS[half:], "document")
             profile = measured_profile(
-                checked_embeddings(asked, PROBE_TEXTS[:half]).vectors,
-                checked_embeddings(answered, PROBE_TEXTS[half:]).vectors,
+                checked_embeddings(questions, PROBE_TEXTS[:half]).vectors,
+                checked_embeddings(statements, PROBE_TEXTS[half:]).vectors,
             )
         except Exception as error:  # as in vectors(): a stranger's embedder may raise anything
             _log.warning("the profile of an embedder could not be measured: %s", type(error).__name__)

@@ -104,7 +104,7 @@ def salvage_database(
         raise ArgumentError("target", target, "a path where nothing is yet is needed") from error
     newer = [f"{name}: of version {found[name]}" for name in known if found.get(name, 0) > known[name]]
     left = [SalvagedTable(name, 0, None, ("a part that is not known here",)) for name in strangers]
-    left += [SalvagedTable("components", 0, None, (f"{what}, which is newer, or damaged",)) for what in newer]
+    left += [SalvagedTable("components", 0, None, (f"{part}, which is newer, or damaged",)) for part in newer]
     return replace(report, tables=(*report.tables, *left))
 
 

@@ -91,8 +91,8 @@ def main_text(tree: Element) -> MarkdownText:
     """Return the main text of a page as Markdown; all of its text where nothing is left without its furniture."""
     page = next((element for element in tree.walk() if element.tag == "body"), tree)
     main = _main_element(page)
-    kept = _without_furniture(main, in_article=main is not page)
-    written = write_markdown(_without_link_borders(kept))
+    content = _without_furniture(main, in_article=main is not page)
+    written = write_markdown(_without_link_borders(content))
     return written if written.text.strip() else write_markdown(_without_furniture(page, in_article=True, names=False))
 
 
@@ -189,12 +189,12 @@ def _title(tree: Element, written: MarkdownText) -> str:
 
 def _fields(tree: Element) -> dict[str, str]:
     """Return author and date of publication where the page names them."""
-    wanted = {"author": "author", "article:published_time": "published", "date": "published", "dc.date": "published"}
-    found: dict[str, str] = {}
+    keys = {"author": "author", "article:published_time": "published", "date": "published", "dc.date": "published"}
+    fields: dict[str, str] = {}
     for name, content in _meta(tree):
-        if content and (key := wanted.get(name)):
-            found.setdefault(key, content[:200])
-    return found
+        if content and (key := keys.get(name)):
+            fields.setdefault(key, content[:200])
+    return fields
 
 
 def _meta(tree: Element) -> Iterable[tuple[str, str]]:

@@ -156,11 +156,13 @@ class _Writer:
         if element.attributes.get("role") in ("presentation", "none") or _is_layout(element):
             return above + [block for row in cells for cell in row for block in cell]
         grid = _grid(rows, cells)
-        kept = [column for column in range(len(grid[0])) if any(_plain(row[column]).strip() for row in grid)]
-        if len(kept) < 2:
+        columns = [column for column in range(len(grid[0])) if any(_plain(row[column]).strip() for row in grid)]
+        if len(columns) < 2:
             return above + [block for row in cells for cell in row for block in cell]
-        lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in grid if any(map(str.strip, row))]
-        lines.insert(1, "|" + "---|" * len(kept))
+        lines = [
+            "| " + " | ".join(row[column] for column in columns) + " |" for row in grid if any(map(str.strip, row))
+        ]
+        lines.insert(1, "|" + "---|" * len(columns))
         return [*above, "\n".join(lines)]
 
     def _cell(self, cell: Element) -> list[str]:

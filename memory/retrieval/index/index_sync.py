@@ -137,10 +137,10 @@ class IndexSynchronizer:
         return changes.complete and not (changes.written or changes.removed)
 
     def _synchronize(self, state: _IndexState, view: View) -> None:
-        wanted = view.cursor(namespace=state.namespace)
-        if state.cursor == wanted or self._catch_up(state, view, wanted):
+        newest = view.cursor(namespace=state.namespace)
+        if state.cursor == newest or self._catch_up(state, view, newest):
             return
-        if state.cursor is None and self._load(state) and self._catch_up(state, view, wanted):
+        if state.cursor is None and self._load(state) and self._catch_up(state, view, newest):
             return
         state.index, state.cursor = RetrievalIndex(self._word_vectors), None
         state.since, state.unsaved, state.derived_count = None, [], 0
@@ -148,8 +148,8 @@ class IndexSynchronizer:
         while batch := list(islice(entries, _BATCH)):
             self._add(state, view, batch)
             state.derived_count += len(batch)
-        state.cursor = wanted
-        self._catch_up(state, view, wanted)
+        state.cursor = newest
+        self._catch_up(state, view, newest)
 
     def _load(self, state: _IndexState) -> bool:
         """Fill the index from the cache; return whether the cache had it."""

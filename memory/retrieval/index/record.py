@@ -214,7 +214,9 @@ def stored_importance(fields: Metadata) -> float:
 def _last_repetition(fields: Metadata) -> int:
     """Return when the memory was said for the last time again, ``NEVER`` where it was not."""
     repeated = fields.get("repeated")
-    return max((_stored_microseconds(each["at"]) for each in repeated), default=NEVER) if repeated else NEVER
+    return (
+        max((_stored_microseconds(repetition["at"]) for repetition in repeated), default=NEVER) if repeated else NEVER
+    )
 
 
 def _stored_microseconds(value: object) -> int:

@@ -310,10 +310,10 @@ class TermVectors:
 
     def _of_forms(self, forms: Sequence[int]) -> VectorRows:
         """Return centred grid vectors of surface forms, -1 for none; what was made for the first search is used up."""
-        made = [self._rough.pop(form, None) for form in forms]
+        rough = [self._rough.pop(form, None) for form in forms]
         vectors = np.empty((len(forms), self._rows.rows.shape[1]), dtype=np.float32)
-        lacking = [position for position, vector in enumerate(made) if vector is None]
-        for position, vector in enumerate(made):
+        lacking = [position for position, vector in enumerate(rough) if vector is None]
+        for position, vector in enumerate(rough):
             if vector is not None:
                 vectors[position] = vector
         if lacking:

@@ -83,8 +83,10 @@ def classify_utterance(text: str) -> Utterance:
     if not sentences:
         return _CHATS
     words = _words_of(text)
-    found = {utterance.kind: utterance for utterance in (_Sentence(each, words).classify() for each in sentences)}
-    return next(found[kind] for kind in _BY_CONTENT if kind in found)
+    by_kind = {
+        utterance.kind: utterance for utterance in (_Sentence(sentence, words).classify() for sentence in sentences)
+    }
+    return next(by_kind[kind] for kind in _BY_CONTENT if kind in by_kind)
 
 
 def is_judged(kind: object, role: object) -> bool:

@@ -293,30 +293,34 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     if (alone := index.monologues(rows)).any():
         window = window.without_statements(index.columns["demotion"] == 0, of=alone)
     positions = row_positions(distinct, len(index.ids))
-    smoothed = stated = own_words = np.zeros(len(rows))
+    smoothed = stated_words = own_words = np.zeros(len(rows))
     by_word = np.zeros((len(rows), len(words.numbers)), dtype=np.float32)
     is_echo = np.zeros(len(rows), dtype=np.bool_)
     echoes = np.zeros(0, dtype=np.int64)
     if len(words.numbers):
         match = np.concatenate([word_match(words, distinct, index), np.zeros((1, len(words.numbers)), np.float32)])
         by_word = match[positions[rows]]
-        smoothed = stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
+        smoothed = stated_words = weighted_sum(
+            smooth_word_matches(match, window, positions, weights.word_window), words
+        )
         own_words = weighted_sum(smooth_word_matches(match, window, positions, _NO_WINDOW), words)
         echoes = np.flatnonzero(_detect_echoes(index, distinct, words, match[:-1]))
         if len(echoes):
             is_echo[:] = np.isin(rows, distinct[echoes])
             match[echoes] = 0.0  # an echo is no evidence for its neighbours either, except for its answer (*own_words*)
-            stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
-            smoothed = np.maximum(stated, own_words)
+            stated_words = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
+            smoothed = np.maximum(stated_words, own_words)
     similarities = query.cosines(np.concatenate([distinct, _typical_rows(index)]))  # all at once is cheaper
     if similarities is None:
-        return _TurnMatches(smoothed, stated, own_words, by_word, np.zeros(len(rows)), None, is_echo, window.answered)
+        return _TurnMatches(
+            smoothed, stated_words, own_words, by_word, np.zeros(len(rows)), None, is_echo, window.answered
+        )
     cosines = np.append(similarities[: len(distinct)], 0.0)
     finite = np.nan_to_num(cosines)
     finite[echoes] = 0.0
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)
     own_cosine = np.asarray(cosines[positions[rows]], dtype=np.float64)
-    return _TurnMatches(smoothed, stated, own_words, by_word, cosine, own_cosine, is_echo, window.answered)
+    return _TurnMatches(smoothed, stated_words, own_words, by_word, cosine, own_cosine, is_echo, window.answered)
 
 
 @dataclass(frozen=True, slots=True)

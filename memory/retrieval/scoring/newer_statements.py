@@ -280,8 +280,8 @@ class _Matter:
         first, second = self._subject(self.position), self._subject(position)
         if not first or not second or first == second or self._is_asked(position):
             return False
-        both = int(self._features[self.position]) & int(self._features[position]) & StatementFeature.SELF
-        return not ("self" in (first, second) and both)
+        shared_features = int(self._features[self.position]) & int(self._features[position]) & StatementFeature.SELF
+        return not ("self" in (first, second) and shared_features)
 
     def _is_asked(self, position: int) -> bool:
         """Return whether the question has the word for the person whom a statement is about ("the roofer")."""
