@@ -51,8 +51,8 @@ class PinnedMemories:
         else:
             for id in (*changes.removed, *changes.written):
                 state.memories.pop(id, None)
-            written = store.get(changes.written, namespace=partition) if changes.written else []
-            pinned = (entry for entry in written if entry is not None and entry.metadata.get("pinned") is True)
+            entries = store.get(changes.written, namespace=partition) if changes.written else []
+            pinned = (entry for entry in entries if entry is not None and entry.metadata.get("pinned") is True)
             state.memories.update((entry.id, from_entry(entry)) for entry in pinned)
         state.cursor = changes.cursor
         return state.memories

@@ -114,7 +114,7 @@ class IngestRun:
         return IngestReport(tuple(self._lines))
 
     async def run_given(self, given: GivenDocument) -> IngestReport:
-        """Take in a document that is in hand."""
+        """Ingest a document that is given as a value."""
         self.collection.lifecycle("ingest")
         await self._ingest(lambda: [given])
         return IngestReport(tuple(self._lines))
@@ -171,9 +171,9 @@ class IngestRun:
             self._known.claim(source, location)
             return IngestLine(source, IngestAction.UNCHANGED)
         redactions = redaction_policies(self.collection.memory.policies)
-        shown, secrets = redacted_text(source, redactions)
+        name, secrets = redacted_text(source, redactions)
         if secrets or redacted_text(location, redactions)[1]:
-            return IngestLine(shown, IngestAction.SKIPPED, _REFUSED_NAME_REASON)
+            return IngestLine(name, IngestAction.SKIPPED, _REFUSED_NAME_REASON)
         if isinstance(found, GivenDocument) and before is not None and before.location not in ("", location):
             return IngestLine(source, IngestAction.FAILED, "another document has this name; give it another source")
         self._known.claim(source, location)

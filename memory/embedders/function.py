@@ -93,6 +93,6 @@ class FunctionEmbedder(BatchingEmbedder):
             raise invalid_answer(name, "no list of vectors") from error
         if len(rows) != len(batch):
             raise invalid_answer(name, f"{len(rows)} vectors for {len(batch)} texts")
-        found = normalize_rows(rows, expected=self._dimension, who=name)
-        self._dimension = found.shape[1]
-        return [TextVector(row) for row in found]
+        unit_rows = normalize_rows(rows, expected=self._dimension, who=name)
+        self._dimension = unit_rows.shape[1]
+        return [TextVector(row) for row in unit_rows]

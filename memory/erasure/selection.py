@@ -158,8 +158,8 @@ class SelectionResolver:
 
     def _known_ids(self, ids: Sequence[str], namespace: str) -> list[str]:
         """Return those of *ids* that are here, if only in the archive; one that was never here raises."""
-        found = self.entries.find(ids, namespace)
-        known = [id for id in ids if id in found or self.entries.versions([id], namespace)]
+        located = self.entries.find(ids, namespace)
+        known = [id for id in ids if id in located or self.entries.versions([id], namespace)]
         missing = [id for id in ids if id not in known]
         if missing:  # they may have a tombstone in any partition: a collection may have nothing left
             partitions = [name for name in self.tombstones.partitions() if parse_store_namespace(name)[0] == namespace]

@@ -181,13 +181,13 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     A text that a visible row holds was not forgotten here: it is noted, and is no remnant in the memory's own files.
     """
     own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
-    named = [copy.path for copy in receipt.unreached]
-    named += map(str, unfinished_files(Path(str(database.path)).parent))
-    named += map(str, kept_backups(Path(str(database.path))))
+    copy_paths = [copy.path for copy in receipt.unreached]
+    copy_paths += map(str, unfinished_files(Path(str(database.path)).parent))
+    copy_paths += map(str, kept_backups(Path(str(database.path))))
     if receipt.at is not None and receipt.due is not None:  # and the backups made within its grace period
         times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
-        named += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
-    copies = [path for path in dict.fromkeys(named) if Path(path).is_file() and path not in own_files]
+        copy_paths += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
+    copies = [path for path in dict.fromkeys(copy_paths) if Path(path).is_file() and path not in own_files]
     too_short = [number for number, text in enumerate(texts) if len(text) < _MIN_TEXT_LENGTH]
     notes = [
         f"text {number} is too short to be told from chance; its bytes were not searched for" for number in too_short
@@ -218,7 +218,7 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
 
 
 def _uncleared_gaps(database: Database) -> int:
-    """Clear the gaps of pages, and return how many hold bytes all the same: nobody can tell whose they were."""
+    """Clear the gaps of pages; return how many still hold bytes, whose origin is unknown."""
     if not database.read_only:
         with database.write() as connection:
             database.mark_erasure(connection)

@@ -168,8 +168,8 @@ async def evaluate(
             f"too few to ask about: at least {min(_MIN_COUNT, questions)} are needed that say enough for a question, "
             f"and {len(probes)} do; remember or ingest more",
         )
-    left = {probe.wanted: probe.left for probe in probes if probe.left is not None}
-    changed = change_texts(entries, left, {probe.aside for probe in probes if probe.aside is not None})
+    remainders = {probe.wanted: probe.left for probe in probes if probe.left is not None}
+    changed = change_texts(entries, remainders, {probe.aside for probe in probes if probe.aside is not None})
     ranks: dict[str, list[int]] = {}
     ways = _search_ways(memory, embedder, settings)
     for way, (way_embedder, way_settings) in ways.items():

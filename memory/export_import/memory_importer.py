@@ -208,11 +208,11 @@ class MemoryImporter:
             return Report(Outcome.REJECTED, id, "forgotten")
         if id in job.added or job.existing(partition, [id]):
             return Report(Outcome.DUPLICATE, id, "known already", of=id)
-        written = (source for source in sources if source in job.added)
+        added_sources = (source for source in sources if source in job.added)
         memory = replace(
             memory,
             id=id,
-            derived_from=tuple(dict.fromkeys((*memory.derived_from, *written))),
+            derived_from=tuple(dict.fromkeys((*memory.derived_from, *added_sources))),
             replaces=(),
             recorded_at=self.clock(),
             operation=None if job.dry_run else job.operation,

@@ -79,8 +79,8 @@ class HistoryTables(TableComponent):
 
         def check_summary(row: Mapping[str, Any]) -> str | None:
             columns = (row["name"], row["through"], row["messages"], row["at"], row["text"])
-            known = (summary_checksum((*owner, *columns)) for owner in owners.get(row["session"], ()))
-            return None if row["checksum"] in known else "a summary is not what was written"
+            checksums = (summary_checksum((*owner, *columns)) for owner in owners.get(row["session"], ()))
+            return None if row["checksum"] in checksums else "a summary is not what was written"
 
         source.copy(target, "history_summaries", check_summary)
         self.rebuild(target)

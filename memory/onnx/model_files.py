@@ -132,13 +132,13 @@ def register_once(model_name: str, register: Any, **description: Any) -> None:
 
 
 def _files_in(folder: Path, file: str | None) -> ModelFiles:
-    found = file or next((name for name in _MODEL_NAMES if (folder / name).is_file()), None)
-    if found is None or not (folder / found).is_file():
+    model_file = file or next((name for name in _MODEL_NAMES if (folder / name).is_file()), None)
+    if model_file is None or not (folder / model_file).is_file():
         raise ArgumentError("model", str(folder), f"a folder with {file or 'model.onnx'} is needed")
     for name in _NEEDED:
         if not (folder / name).is_file():
             raise ArgumentError("model", str(folder), f"its {name} is needed beside the model")
-    return ModelFiles(folder.resolve(), found, "", _token_limit(folder))
+    return ModelFiles(folder.resolve(), model_file, "", _token_limit(folder))
 
 
 def _cached_files(name: str, task: Task, *, download: bool) -> ModelFiles:
@@ -148,8 +148,8 @@ def _cached_files(name: str, task: Task, *, download: bool) -> ModelFiles:
         from fastembed.rerank.cross_encoder import TextCrossEncoder as ModelClass
     from loguru import logger
 
-    known = {model["model"].lower(): model for model in ModelClass.list_supported_models()}
-    description = known.get(name.lower())
+    descriptions = {model["model"].lower(): model for model in ModelClass.list_supported_models()}
+    description = descriptions.get(name.lower())
     if description is None:
         raise ArgumentError("model", name, f"no such folder, and fastembed knows no {task} model of that name")
     cache = models_folder()

@@ -52,8 +52,8 @@ def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]
     kept = ~asks & ~columns["assistant"] & spoken_alone(index, columns["speaker"])
     kept &= (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
     rows, features = rows[kept], features[kept]
-    shown = ~index.hidden_utterances(rows)
-    rows, features = rows[shown], features[shown]
+    visible = ~index.hidden_utterances(rows)
+    rows, features = rows[visible], features[visible]
     newest = np.argsort(-statement_times(index, rows), kind="stable")
     if attributes:
         latest = [newest[(features[newest] & int(feature)) != 0][:_LATEST] for feature in _OWN_ATTRIBUTES]
@@ -72,12 +72,12 @@ class _ProfileStatement:
 
 def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Profile:
     """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries."""
-    shown = [memory for memory in memories if _is_usable(memory, now)]
-    analyses = [analyze_statement(memory.text) for memory in shown]
-    names = _names_of_kin(analyses, (memory.text for memory in shown))
+    usable = [memory for memory in memories if _is_usable(memory, now)]
+    analyses = [analyze_statement(memory.text) for memory in usable]
+    names = _names_of_kin(analyses, (memory.text for memory in usable))
     statements = [
         _ProfileStatement(memory, analysis, subject)
-        for memory, analysis in zip(shown, analyses, strict=True)
+        for memory, analysis in zip(usable, analyses, strict=True)
         if (subject := _subject(analysis, names)) is not None
     ]
     groups: defaultdict[tuple[str, ProfileTopic], list[_ProfileStatement]] = defaultdict(list)

@@ -66,7 +66,7 @@ class Attributes:
     def set(
         self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], AttributeFields], caller: Caller
     ) -> Operation | None:
-        """Give memories the fields that *new* returns for theirs (None: no value), all or none.
+        """Set the fields that *new* returns for those of each memory (None: no value), on all memories or none.
 
         Return the operation of that *kind*; None if nothing differs. In a thread.
         """
@@ -266,10 +266,10 @@ class Corrections:
                 *(MemoryChange(entry.id, entry.revision, gone=True) for entry in (*others, *stale)),
                 *(MemoryChange(entry.id) for entry in written[1:]),
             ]
-            old = self._unchanged(before, partition)
+            replaced = self._unchanged(before, partition)
             expect = {**{entry.id: 0 for entry in written}, first.id: first.revision}
             store.upsert(written, namespace=partition, expect=expect)
-            retired = [retired_entry(entry, recorded_at, counts_to=begins) for entry in (*old, *stale)]
+            retired = [retired_entry(entry, recorded_at, counts_to=begins) for entry in (*replaced, *stale)]
             store.upsert(retired, namespace=archive)
             if others or stale:
                 store.delete([entry.id for entry in (*others, *stale)], namespace=partition)

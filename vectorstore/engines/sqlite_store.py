@@ -209,11 +209,11 @@ class SqliteStore:
             key = entry_reader.namespace_key(connection, name)
             if key is None:
                 return [None] * len(names)
-            found = entry_reader.entries_by_id(connection, key, names)
-            if key not in self._counted and None in found:
+            entries = entry_reader.entries_by_id(connection, key, names)
+            if key not in self._counted and None in entries:
                 entry_reader.check_entry_count(connection, key)  # once: nothing is missing because an index lost it
                 self._counted.add(key)
-            return found
+            return entries
 
     search = searched(VectorStore.search)
     search_many = searched(VectorStore.search_many)

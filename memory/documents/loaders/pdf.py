@@ -122,9 +122,9 @@ def _page_lines(page: Any) -> Iterator[PdfLine]:
         offset += len(line) + 2
         if not line.strip():
             continue
-        known = pdfium.FPDFText_GetCharOrigin(text_page, begins, ctypes.byref(x), ctypes.byref(y))
-        gap = above - y.value if known and above is not None else 0.0
-        above = y.value if known else above
+        is_placed = pdfium.FPDFText_GetCharOrigin(text_page, begins, ctypes.byref(x), ctypes.byref(y))
+        gap = above - y.value if is_placed and above is not None else 0.0
+        above = y.value if is_placed else above
         yield PdfLine(clean_text(line).strip(), gap)
 
 

@@ -268,8 +268,8 @@ def _mentioned_day(text: str, day: int, lexicon: Lexicon) -> int:
             if reference.day is None or reference.month is None:
                 continue
             with suppress(ValueError):  # 31 February
-                named = date(reference.year or today.year, reference.month, reference.day)
-                return day_number(named)
+                day_named = date(reference.year or today.year, reference.month, reference.day)
+                return day_number(day_named)
         elif (reference.last - reference.first).days < _WEEK and reference.first != today:
             return day_number(reference.first)
     return NO_DAY

@@ -161,15 +161,15 @@ def score_conversation(
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
     is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
     if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_list or is_told_twice):
-        found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
-        parts["newest"] = parts.get("newest", 0.0) + found.leading
-        parts["linked"] = found.linked
-        newer, later = {**newer, **found.newer}, found.later
-        likely |= found.likely
+        changes = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + changes.leading
+        parts["linked"] = changes.linked
+        newer, later = {**newer, **changes.newer}, changes.later
+        likely |= changes.likely
     elif weights.newest and question.time.kind == TimeKind.THEN and question.time.period is None:
-        found = find_older_statement(query, rows, ids, sum_features(parts, len(ids)), moment)
-        parts["newest"] = parts.get("newest", 0.0) + found.leading
-        newer, likely = {**newer, **found.newer}, likely | found.likely
+        changes = find_older_statement(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + changes.leading
+        newer, likely = {**newer, **changes.newer}, likely | changes.likely
     elif weights.newest and question.time.kind == TimeKind.NOW and is_told_twice:
         changed = changed_attribute(index, rows, tells)
         newer, likely = {**newer, **changed}, likely.union(changed.values())
@@ -238,8 +238,8 @@ def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
 def _mean_cosine(query: NamespaceQuery) -> float:
     """Return the mean cosine of the question with the typical memories; 0 without vectors."""
     cosines = query.cosines(_typical_rows(query.index))
-    found = np.zeros(0) if cosines is None else cosines[np.isfinite(cosines)]
-    return float(found.mean()) if len(found) else 0.0
+    finite = np.zeros(0) if cosines is None else cosines[np.isfinite(cosines)]
+    return float(finite.mean()) if len(finite) else 0.0
 
 
 def _typical_rows(index: RetrievalIndex) -> Rows:
@@ -255,9 +255,9 @@ def _typical_rows(index: RetrievalIndex) -> Rows:
 def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:
     """Return which terms of the question occur in another memory than those *unstated*."""
     index, terms = query.index, query.question.terms
-    found, starts = index.text_terms(unstated)
+    text_terms, starts = index.text_terms(unstated)
     numbers = [index.vocabulary.find(term) for term in terms]
-    unproven = [int(np.count_nonzero(np.logical_or.reduceat(found == number, starts))) for number in numbers]
+    unproven = [int(np.count_nonzero(np.logical_or.reduceat(text_terms == number, starts))) for number in numbers]
     return np.asarray(np.array(query.frequencies.df(terms)) > np.array(unproven, dtype=np.int64))
 
 

@@ -85,7 +85,7 @@ def trusted_lead(
 
 
 def made_after(index: RetrievalIndex, rows: Rows, day: date, totals: Floats) -> Floats:
-    """Return by how much the scores *totals* of rows that speak of a time after *day* fall: by the best of them.
+    """Return the deductions from the scores *totals* of rows about a time after *day*: the best of *totals* each.
 
     Nothing falls where no row until then has a fair share of the best score: then the statement came later.
     """
