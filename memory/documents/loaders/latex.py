@@ -31,6 +31,7 @@ _WITHOUT_WORDS: Final = re.compile(
 )
 _ENVIRONMENT: Final = re.compile(r"[ \t]*\\(?:begin|end)\{[^{}]*\}(?:\[[^\]]*\]|\{[^{}]*\})*")
 _COMMAND: Final = re.compile(r"\\[a-zA-Z]+\*?(?:\[[^\]]*\])?[ \t]?")
+_LINE_BREAK: Final = re.compile(r"\\\\\*?(?:\[[^\]\n]*\])?")
 _SPACES: Final = re.compile(r"\\[,;:! ]")
 _ESCAPED: Final = re.compile(r"\\([%&$#_{}])")
 _MATH: Final = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$|(?<!\\)\\\[.*?\\\]|(?<!\\)\\\(.*?\\\)", re.DOTALL)
@@ -78,6 +79,6 @@ class LatexLoader:
 
 def _plain(text: str) -> str:
     """Return *text* with the words of its commands and without their names."""
-    text = _COMMAND.sub("", _ENVIRONMENT.sub("\n", _WITHOUT_WORDS.sub("", text.replace("\\\\", "\n"))))
+    text = _COMMAND.sub("", _ENVIRONMENT.sub("\n", _WITHOUT_WORDS.sub("", _LINE_BREAK.sub("\n", text))))
     text = re.sub(r"(?<!\\)[{}]", "", text)
     return _ESCAPED.sub(r"\1", _SPACES.sub(" ", text)).replace("~", " ").replace("``", "“").replace("''", "”")
