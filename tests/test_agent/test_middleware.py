@@ -37,7 +37,7 @@ from agent.testing import call
 from agent.tool_executor import ToolExecutor
 from agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of
 from memory import ToolCallBlock
-from tests.support.passing_time import time_passes
+from tests.support.passing_time import DEADLINE, time_passes
 
 pytestmark = pytest.mark.anyio
 
@@ -264,10 +264,12 @@ async def test_an_approval_timeout_blocks_the_tool_call() -> None:
 
 async def test_a_pending_approval_does_not_count_towards_the_tool_timeout() -> None:
     async def approver(request: ApprovalRequest) -> bool:
-        await asyncio.sleep(0.2)
+        time_passes()
+        await asyncio.sleep(0.01)  # in which every limit that was set before is due
         return True
 
-    assert await texts(ToolPolicy(approval=approval_except(), approver=approver), Scripted(), timeout=0.1) == ["done"]
+    policy = ToolPolicy(approval=approval_except(), approver=approver, approval_timeout=None)
+    assert await texts(policy, Scripted(), timeout=DEADLINE) == ["done"]
 
 
 async def test_a_pending_approval_takes_no_slot_of_the_parallel_calls() -> None:

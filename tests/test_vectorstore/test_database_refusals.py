@@ -185,11 +185,13 @@ def test_a_symbolic_link_among_the_parent_folders_is_followed(tmp_path):
 
 
 AS_NOBODY = """
-import os, sys
+import os, pathlib, sys
 from vectorstore import StorageUnwritable
 from vectorstore.sqlite import SqliteDatabase
 import apsw, sqlite_vec
-loaded = apsw.Connection(":memory:")  # kept open: the other user may not be able to read this environment
+# The other user may not be able to read this environment: what is loaded late is loaded before, or kept open.
+pathlib.Path("/").as_uri()
+loaded = apsw.Connection(":memory:")
 loaded.enable_load_extension(True)
 loaded.load_extension(os.path.abspath(sqlite_vec.loadable_path()))
 if os.geteuid() == 0:
