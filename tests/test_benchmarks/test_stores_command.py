@@ -16,7 +16,7 @@ from benchmarks.stores.results import Measurement, read_results
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[Measurement]:
     out = tmp_path_factory.mktemp("results")
-    stores = "bare,numpy,sqlite-rows,sqlite-vec,sqlite-vec-fts5,tellback-numpy,tellback-tenth,tellback-sqlite"
+    stores = "bare,sqlite-vec-fts5,tellback-numpy,tellback-sqlite"
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("TELLBACK_BENCH_DATA", raising=False)
         assert main(["stores", "--quick", "--sizes", "1000", "--stores", stores, "--out", str(out)]) == 0
@@ -47,7 +47,7 @@ def test_the_stores_benchmark_has_every_figure_each_store_supports(found: list[M
 @pytest.mark.slow
 def test_exact_stores_have_whole_recall(found: list[Measurement]) -> None:
     taken = [hit for hit in found if hit.recall is not None]
-    assert len(taken) > 20
+    assert len(taken) > 10
     assert {hit.recall for hit in taken} == {1.0}
 
 
@@ -69,7 +69,7 @@ def test_a_peer_that_is_not_installed_is_named(
     monkeypatch.setattr(contenders, "find_spec", lambda name: None if name == "faiss" else find_spec(name))
     assert "faiss-cpu is not installed" in str(missing(BY_KEY["faiss"]))
     out = tmp_path
-    assert main(["stores", "--quick", "--sizes", "1000", "--stores", "bare,faiss", "--out", str(out)]) == 0
+    assert main(["stores", "--quick", "--sizes", "1000", "--stores", "faiss", "--out", str(out)]) == 0
     assert "FAISS flat: not measured: faiss-cpu is not installed" in " ".join(capsys.readouterr().out.split())
     named = [read_result for read_result in read_results(out) if read_result.measure == m.NOT_MEASURED]
     assert [(read_result.store, read_result.note.partition(":")[0]) for read_result in named] == [

@@ -148,7 +148,7 @@ def state(memory):
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     items=st.lists(item, max_size=9),
     policies=st.lists(st.sampled_from(sorted(POLICIES)), max_size=4, unique=True),
