@@ -135,7 +135,7 @@ def test_recalled_and_pinned_text_is_never_in_a_system_message() -> None:
         history=history, sequences=(1, 2, 3), pinned=(item(2, "secret"),), recalled=(item(1, "plan"),)
     )
     assembled = assemble_context(given_items, counter=COUNTER)
-    stated = assembled.system + "".join(each.text for each in assembled.messages if each.role == "system")
+    stated = assembled.system + "".join(message.text for message in assembled.messages if message.role == "system")
     assert "secret" not in stated
     assert "plan" not in stated
 
@@ -192,7 +192,7 @@ def test_a_recalled_item_over_the_token_budget_is_left_out_with_the_reason() -> 
     recalled = (item(1, "short"), item(2, "long " * 500), item(3, "also short"))
     assembled = assemble_context(ingredients(recalled=recalled), budget=300, counter=COUNTER)
     assert [each.id for each in assembled.items] == ["m1", "m3"]
-    assert [(each.id, each.reason) for each in assembled.left_out] == [("m2", "over the token budget")]
+    assert [(omitted.id, omitted.reason) for omitted in assembled.left_out] == [("m2", "over the token budget")]
 
 
 def test_recalled_memories_may_use_the_room_that_history_leaves() -> None:
@@ -239,9 +239,7 @@ def test_a_too_long_item_is_cut_after_a_whole_sentence_and_reported_as_shortened
     assert shown.text.endswith(" is here.")
     assert 100 < len(shown.text) < len(text)
     assert (shown.start, shown.end) == (50, 50 + len(shown.text))
-    assert [each.reason for each in assembled.shortened] == [
-        f"shortened to {len(shown.text)} of {len(text)} characters"
-    ]
+    assert [cut.reason for cut in assembled.shortened] == [f"shortened to {len(shown.text)} of {len(text)} characters"]
     assert assembled.left_out == ()
 
 

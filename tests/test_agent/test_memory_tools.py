@@ -74,7 +74,7 @@ async def test_the_model_can_correct_and_forget_its_own_note(memory) -> None:
     await use(memory, "remember", text="Ana likes tea.")
     (note,) = await memory.list()
     await use(memory, "correct_memory", id=note.id, text="Ana likes coffee.")
-    assert [each.text for each in await memory.list()] == ["Ana likes coffee."]
+    assert [entry.text for entry in await memory.list()] == ["Ana likes coffee."]
     assert note.id in await use(memory, "forget_memory", ids=[note.id])
     assert await memory.list() == []
 
@@ -100,7 +100,7 @@ async def test_the_memory_tools_refuse_to_change_memories_of_the_user(memory, tr
         await use(memory, "correct_memory", id=report.id, text="I like poison.")
     with pytest.raises(ToolFailed, match="only the user"):
         await use(memory, "forget_memory", ids=[report.id])
-    assert [each.text for each in await memory.list()] == ["I like tea."]
+    assert [entry.text for entry in await memory.list()] == ["I like tea."]
 
 
 async def test_forget_memory_with_one_user_memory_among_the_ids_forgets_nothing(memory) -> None:
@@ -115,7 +115,7 @@ async def test_forget_memory_with_one_user_memory_among_the_ids_forgets_nothing(
 async def test_forgetting_a_note_that_repeats_a_user_memory_is_refused(memory) -> None:
     await memory.remember("My safe word is heron.")
     await use(memory, "remember", text="My safe word is heron.")
-    (note,) = [each for each in await memory.list() if each.kind == "note"]
+    (note,) = [entry for entry in await memory.list() if entry.kind == "note"]
     with pytest.raises(ToolFailed, match="would go with it"):
         await use(memory, "forget_memory", ids=[note.id])
     assert len(await memory.list()) == 2
@@ -124,7 +124,7 @@ async def test_forgetting_a_note_that_repeats_a_user_memory_is_refused(memory) -
 async def test_with_users_words_the_model_can_correct_a_user_memory(memory) -> None:
     report = await memory.remember("I like tea.")
     await use(memory, "correct_memory", id=report.id, text="I like coffee.", users_words=True)
-    assert [each.text for each in await memory.list()] == ["I like coffee."]
+    assert [entry.text for entry in await memory.list()] == ["I like coffee."]
 
 
 async def test_forget_memory_fails_for_an_unknown_id(memory) -> None:

@@ -71,7 +71,7 @@ def memory(store):
 
 
 def texts(memory, **options):
-    return [each.text for each in run(memory.list(**options))]
+    return [entry.text for entry in run(memory.list(**options))]
 
 
 # --- remembering
@@ -296,8 +296,8 @@ def test_remember_many_stores_the_same_as_single_remember_calls(store):
         "stored",
         "stored",
     ]
-    assert [each.outcome for each in reports if each is not reports[3]] == [
-        each.outcome for each in lines if not isinstance(each, DuplicateKey)
+    assert [report.outcome for report in reports if report is not reports[3]] == [
+        line.outcome for line in lines if not isinstance(line, DuplicateKey)
     ]
     assert "already names" in reports[3].reason
 
@@ -363,7 +363,7 @@ def test_tool_calls_and_thinking_blocks_of_a_turn_are_stored_in_history_only(mem
     reports = run(memory.remember_turn("s", stated))
     assert [report.outcome for report in reports] == ["stored", "rejected", "stored", "stored"]
     assert "no text" in reports[1].reason
-    assert [each.message for each in run(memory.conversations.load("s"))] == stated
+    assert [stored.message for stored in run(memory.conversations.load("s"))] == stated
     assert texts(memory) == ["add", "add\n3", "It is 3."]
 
 
@@ -400,7 +400,7 @@ def test_history_and_entries_of_a_turn_are_written_in_one_transaction(tmp_path):
     run(memory.remember_turn("s", [Message.user("first")]))
     with pytest.raises(RevisionConflict):
         run(memory.remember_turn("s", [Message.user("second")]))
-    assert [each.message.text for each in run(memory.conversations.load("s"))] == ["first"]
+    assert [stored.message.text for stored in run(memory.conversations.load("s"))] == ["first"]
     run(memory.close())
 
 
@@ -591,7 +591,7 @@ def test_a_given_history_object_stores_the_turns(store):
     history = InMemoryHistory()
     memory = LongTermMemory(store, history=history)
     run(memory.remember_turn("s", [Message.user("hello")]))
-    assert [each.message.text for each in run(history.load("s"))] == ["hello"]
+    assert [stored.message.text for stored in run(history.load("s"))] == ["hello"]
 
 
 def test_two_memories_on_one_file_see_each_other(tmp_path):
