@@ -298,8 +298,8 @@ def test_a_line_names_the_tools_of_a_turn_and_approval_shows_a_difference(tellba
 
 
 def test_slash_commands_run_on_the_open_memory(tellback: CommandLine) -> None:
-    stated = "The ferry leaves at nine.\n/recall ferry\n/why When does the ferry leave?\nWhen does the ferry leave?\n"
-    done = tellback("chat", text=stated + "/sources\n/remember Jonas's aunt is Ida.\n/memories\n/recal ferry\n/model\n")
+    typed = "The ferry leaves at nine.\n/recall ferry\n/why When does the ferry leave?\nWhen does the ferry leave?\n"
+    done = tellback("chat", text=typed + "/sources\n/remember Jonas's aunt is Ida.\n/memories\n/recal ferry\n/model\n")
     assert done.code == 0
     assert "1. The ferry leaves at nine." in done.out
     assert " = words " in done.out or "score" in done.out

@@ -263,14 +263,14 @@ def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
             terminal.interrupt("\n> ")
         else:
             terminal.type(answer)
-        stated = terminal.until("\n> ")
-        assert "Very well." in stated or (
-            answer == "\x03" and "stopped" in stated
+        answered = terminal.until("\n> ")
+        assert "Very well." in answered or (
+            answer == "\x03" and "stopped" in answered
         )  # too early to be an answer: it stops all
         terminal.type("/quit\n")
         assert terminal.ended() == 0
     run_command_line(["--memory", str(path), "memories", "--json"])
-    texts = [load["text"] for load in json.loads(capsys.readouterr().out)["memories"]]
+    texts = [entry["text"] for entry in json.loads(capsys.readouterr().out)["memories"]]
     assert texts.count("The plumber comes on Friday.") == left
 
 

@@ -210,8 +210,8 @@ def test_a_likely_later_statement_is_quoted_behind_the_first_another_is_not() ->
     likely = replace(rooibos, likely_change=True)
     first = "“I take my coffee black.” [1]"
     assert answer("How do I take my coffee?", coffee, rooibos).text == first
-    stated = answer("How do I take my coffee?", coffee, likely).text
-    assert stated == f"{first}\nLater, on 26 September 2026: “Given up coffee.” [2]"
+    quoted = answer("How do I take my coffee?", coffee, likely).text
+    assert quoted == f"{first}\nLater, on 26 September 2026: “Given up coffee.” [2]"
     same_day = replace(likely, date=coffee.date)
     assert answer("How do I take my coffee?", coffee, same_day).text == first
     assert answer("How do I take my coffee?", coffee, likely, provider=QuotingProvider(quotes=1)).text == first

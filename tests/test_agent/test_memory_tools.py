@@ -53,9 +53,9 @@ async def test_get_memory_names_unknown_ids(memory) -> None:
 
 
 async def test_a_note_of_the_model_has_assistant_trust_and_actor(memory) -> None:
-    stated = await use(memory, "remember", text="Ana likes tea.", tags=["drinks"])
+    result = await use(memory, "remember", text="Ana likes tea.", tags=["drinks"])
     (note,) = await memory.list()
-    assert note.id in stated
+    assert note.id in result
     assert (note.trust, note.actor, note.kind, note.session, note.tags) == (
         Trust.ASSISTANT,
         "assistant",
@@ -83,12 +83,12 @@ async def test_the_model_replaces_its_own_note_and_the_users_words_only_where_th
     await use(memory, "remember", text="Ana likes tea.")
     (note,) = await memory.list()
     await use(memory, "replace_memory", ids=[note.id], text="Ana drinks coffee now.")
-    stated = await memory.remember("I like tea.")
+    report = await memory.remember("I like tea.")
     with pytest.raises(ToolFailed, match="not a note of yours"):
-        await use(memory, "replace_memory", ids=[stated.id], text="I like poison.")
+        await use(memory, "replace_memory", ids=[report.id], text="I like poison.")
     held = [listed.text for listed in await memory.list() if listed.valid_to is None]
     assert held == ["Ana drinks coffee now.", "I like tea."]
-    await use(memory, "replace_memory", ids=[stated.id], text="The user likes coffee.", users_words=True)
+    await use(memory, "replace_memory", ids=[report.id], text="The user likes coffee.", users_words=True)
     (found, *_) = await memory.recall("What does the user like?")
     assert (found.memory.text, found.memory.trust) == ("The user likes coffee.", Trust.ASSISTANT)
 

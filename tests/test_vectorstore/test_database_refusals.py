@@ -302,9 +302,9 @@ def test_a_migration_without_permission_for_its_copy_is_refused_with_advice(prot
             connection.execute("INSERT INTO components VALUES ('part', 1)")
         for beside in protected.parent.iterdir():
             beside.chmod(0o666)
-        stated = as_somebody_else(MIGRATING, protected)
-        assert "no permission" in stated
-        assert "make room for a copy beside it" in stated
+        advice = as_somebody_else(MIGRATING, protected)
+        assert "no permission" in advice
+        assert "make room for a copy beside it" in advice
         with owner.read() as connection:
             assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
         assert owner.backups() == {}
