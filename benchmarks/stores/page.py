@@ -72,11 +72,11 @@ def _tally(found: Sequence[Measurement]) -> str:
 
 def _setting(found: Sequence[Measurement]) -> str:
     def each(name: str) -> list[str]:
-        return list(dict.fromkeys(str(getattr(hit, name)) for hit in found))
+        return list(dict.fromkeys(str(getattr(measurement, name)) for measurement in found))
 
     lines = [f"- {name}: {'; '.join(each(field))}" for name, field in (("Machine", "machine"), ("Date", "date"))]
     lines.append(f"- Seed: {', '.join(each('seed'))}")
-    lines += [f"- Versions: {hit.note}" for hit in found if hit.measure == m.VERSIONS]
-    lines += [f"- Rows: {hit.note}" for hit in found if hit.measure == m.ROWS]
+    lines += [f"- Versions: {measurement.note}" for measurement in found if measurement.measure == m.VERSIONS]
+    lines += [f"- Rows: {measurement.note}" for measurement in found if measurement.measure == m.ROWS]
     commands = "\n".join(["pip install -e '.[local,bench]'", *each("command")])
     return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"

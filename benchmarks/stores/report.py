@@ -37,10 +37,10 @@ def goals_text(found: Iterable[Measurement], *, raced_only: bool = False) -> str
 def missing_text(found: Iterable[Measurement]) -> str:
     """Return what was asked for and not measured, as a list; empty where nothing is missing."""
     reasons: dict[str, list[str]] = {}
-    for hit in found:
-        if hit.measure == m.NOT_MEASURED:
-            where = f"{hit.data} {hit.n:,}" if hit.n else "any rows"
-            reasons.setdefault(f"{title_of(hit.store)}: {hit.note}", []).append(where)
+    for measurement in found:
+        if measurement.measure == m.NOT_MEASURED:
+            where = f"{measurement.data} {measurement.n:,}" if measurement.n else "any rows"
+            reasons.setdefault(f"{title_of(measurement.store)}: {measurement.note}", []).append(where)
     return "".join(f"- {why} ({', '.join(dict.fromkeys(where))}).\n" for why, where in reasons.items())
 
 

@@ -121,12 +121,12 @@ def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
 
 
 def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: CommandLine) -> None:
-    stated = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
+    talk = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
     memory = open_memory(tellback.path)
     run_sync(
         memory.remember_many(
             Memory(text, kind="turn", speaker=who, session="s", sequence=position)
-            for position, (who, text) in enumerate(stated)
+            for position, (who, text) in enumerate(talk)
         )
     )
     run_sync(memory.close())

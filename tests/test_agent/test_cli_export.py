@@ -27,7 +27,7 @@ def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
 
 
 def texts(tellback: Tellback, memory: str) -> list[str]:
-    return [load["text"] for load in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
+    return [entry["text"] for entry in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
 
 
 def test_a_memory_moves_from_one_file_to_another(tellback: Tellback, tmp_path: Path) -> None:
