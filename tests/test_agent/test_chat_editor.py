@@ -122,7 +122,7 @@ def test_a_request_to_forget_names_what(line: str, what: str | None) -> None:
         ("The ferry leaves on 14 March.", "15 March", "The ferry leaves on 15 March."),
         ("The train leaves at 9:15.", "9:45", "The train leaves at 9:45."),
         ("Ana lives in Porto and keeps bees", "Ana lives in Braga", "Ana lives in Braga and keeps bees"),
-        ("Ana wohnt in Porto und sie züchtet Bienen.", "sie züchtet Hühner", "Ana wohnt in Porto und sie züchtet Hühner."),
+        ("Ana wohnt in Porto und sie hat Bienen.", "sie hat Hühner", "Ana wohnt in Porto und sie hat Hühner."),
         ("Ana and Ben live in Porto.", "Ana lives in Braga", "Ana lives in Braga."),
     ],
 )  # fmt: skip
