@@ -106,6 +106,8 @@ _CERTAIN_SCORE_SHARE = 0.8
 """Share of the best score from which an item of another source is quoted beside the best."""
 _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
+_LISTED_PASSAGES = 3
+"""Passages of documents quoted where several things are asked for: each of them is a list by itself."""
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
@@ -128,7 +130,7 @@ class QuotingProvider:
 
     remote = False
 
-    def __init__(self, *, quotes: int = 3, limit: int = QUOTE_LIMIT, share: float = 0.5) -> None:
+    def __init__(self, *, quotes: int = 6, limit: int = QUOTE_LIMIT, share: float = 0.5) -> None:
         if type(quotes) is not int or quotes < 1:
             raise ArgumentError("quotes", quotes, "at least 1 is needed")
         if type(limit) is not int or limit < 40:
@@ -253,7 +255,8 @@ class QuotingProvider:
         if first.lane == "documents":  # where something is listed there, one place has the list
             others = [item for item in others if item.score >= certain]
         if lexicon.asks_several.search(question) and not counts:
-            return others[: self._quotes - 1]
+            most = min(self._quotes, _LISTED_PASSAGES) if first.lane == "documents" else self._quotes
+            return others[: most - 1]
         return [item for item in others if item.lane != first.lane and item.score >= certain][
             : min(1, self._quotes - 1)
         ]

@@ -192,6 +192,8 @@ def test_a_question_gets_one_quote_and_one_about_several_things_more() -> None:
     items = (item(1, "Mum got a scarf.", 1.0), item(2, "Mum got a vase.", 0.6), item(3, "Mum got tea.", 0.4))
     assert [quoted.id for quoted in answer("What has Mum got?", *items).citations] == ["m1"]
     assert [quoted.id for quoted in answer("Which presents has Mum got?", *items).citations] == ["m1", "m2"]
+    presents = [item(number, f"Mum got present {number}.") for number in range(1, 6)]
+    assert len(answer("Which presents has Mum got?", *presents).citations) == len(presents)
 
 
 def test_a_newer_and_an_older_statement_are_quoted_with_the_day_of_the_change() -> None:

@@ -150,6 +150,7 @@ def test_an_export_is_recognised_and_only_typed_words_are_the_users(tellback: Co
     assert ana["occurred_at"][:10] in ("2024-03-23", "2026-03-01")
     found = tellback.json("sessions", "list", "Trip to Porto")["sessions"]
     assert found[0]["session"] == ana["session"]
+    assert found[0]["last_at"][:4] == ana["occurred_at"][:4], "when it was said, not when it was imported"
     assert ana["text"] in tellback("sessions", "show", "Trip to Porto").out
     again = tellback.json("import", export)
     assert (again["kept"], again["known"]) == (0, done["kept"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ _PRONOUN: Final = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE: Final = re.compile(r"[^,;.!?。，；]+(?:\.(?=\S)[^,;.!?。，；]+)*")
+_JOINT: Final = re.compile(
+    r"\s+(?:and|but|because|while|who|which|und|aber|weil|y|pero|porque|et|mais|parce que)\s+", re.IGNORECASE
+)
+"""Words between two clauses that a comma may be missing from."""
 _MONTH: Final = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez)\w*\.?"
 _VALUES: Final = (
     re.compile(
@@ -138,20 +143,32 @@ def corrected_text(old: str, statement: str, analyzer: Analyzer) -> str:
     """
     words = statement.rstrip(".!。 ")
     terms = set(analyzer.terms(words))
-    clauses = [match for match in _CLAUSE.finditer(old) if match[0].strip()]
-    shared = [len(terms.intersection(analyzer.terms(clause[0]))) for clause in clauses]
-    if not any(shared):
+    clauses = _most_shared([match.span() for match in _CLAUSE.finditer(old)], old, terms, analyzer)
+    if not clauses:
         return _with_value(old, words) or statement
-    clause = clauses[shared.index(max(shared))]
-    start = clause.start() + len(clause[0]) - len(clause[0].lstrip())
-    end = clause.start() + len(clause[0].rstrip())
-    if _is_value(words) and (changed := _with_value(clause[0].strip(), words)):
+    start, end = clauses[0]
+    if _JOINT.search(words) is None:
+        joints = [place for match in _JOINT.finditer(old, start, end) for place in match.span()]
+        parts = list(pairwise([start, *joints, end]))[::2]
+        best = _most_shared(parts, old, terms, analyzer)
+        start, end = best[0] if len(best) == 1 else (start, end)  # what is said beside it stays
+    start, end = end - len(old[start:end].lstrip()), start + len(old[start:end].rstrip())
+    if _is_value(words) and (changed := _with_value(old[start:end], words)):
         words = changed
     elif (pronoun := _PRONOUN.match(words)) is not None:
         words = _subject(old[start:end], words[pronoun.end() :], pronoun[0], analyzer) + words[pronoun.end() :]
     if start == 0 and old[:1].isupper():
         words = words[:1].upper() + words[1:]
     return old[:start] + words + old[end:]
+
+
+def _most_shared(
+    spans: Sequence[tuple[int, int]], text: str, terms: set[str], analyzer: Analyzer
+) -> list[tuple[int, int]]:
+    """Return those of *spans* of *text* that have most of *terms*; none where no span has any."""
+    shared = [len(terms.intersection(analyzer.terms(text[start:end]))) for start, end in spans]
+    most = max(shared, default=0)
+    return [span for span, count in zip(spans, shared, strict=True) if count == most > 0]
 
 
 def _subject(clause: str, rest: str, pronoun: str, analyzer: Analyzer) -> str:
