@@ -448,8 +448,8 @@ def _checked_owner(namespace: object, session: object) -> tuple[str, str]:
 def _said_at(kept: str, text: str) -> datetime:
     """Return when the message of the JSON *text* was said; where it does not tell, when it was *kept*."""
     try:
-        said = json.loads(text).get("at")
-        return timestamp_from_text(kept) if said is None else datetime.fromisoformat(said)
+        time = json.loads(text).get("at")
+        return timestamp_from_text(kept) if time is None else datetime.fromisoformat(time)
     except (ValueError, AttributeError):  # damaged; reading the message says so
         return timestamp_from_text(kept)
 
