@@ -81,9 +81,9 @@ class HistoryRows:
         owner, texts = _checked_owner(namespace, session), messages_to_json(messages)
         if not texts:
             return []
-        kept = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
+        remembered = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
         with self.database.write() as connection:
-            return self._add_messages(connection, owner, messages, texts, kept)
+            return self._add_messages(connection, owner, messages, texts, remembered)
 
     def load(
         self,
@@ -112,8 +112,8 @@ class HistoryRows:
         except DamageError:
             if on_damage is None:
                 raise
-            found = self._visible_rows(owner, on_damage)
-            rows = [row for row in found if row.message.role in role_names and row.sequence > after][::-1]
+            visible = self._visible_rows(owner, on_damage)
+            rows = [row for row in visible if row.message.role in role_names and row.sequence > after][::-1]
             rows = rows[offset : None if limit is None else offset + limit]
         return [StoredMessage(row.sequence, row.message, row.at, row.memory or None) for row in reversed(rows)]
 
@@ -128,8 +128,8 @@ class HistoryRows:
             self._delete(connection, owner, None)
             if not texts:
                 return []
-            kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
-            return self._add_messages(connection, owner, messages, texts, kept)
+            remembered = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
+            return self._add_messages(connection, owner, messages, texts, remembered)
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``; None means all."""
@@ -225,11 +225,11 @@ class HistoryRows:
         return self._select("m.settled = 0", (limit,), "ORDER BY m.key LIMIT ?")
 
     def reserve(self, rows: Sequence[HistoryRow]) -> None:
-        """Note the id of each row's memory, which is still to be written."""
+        """Record the id of each row's memory, which is still to be written."""
         self._assign(rows, settled=0)
 
     def settle(self, rows: Sequence[HistoryRow]) -> None:
-        """Note each row's memory as written; an empty id says that nothing is to be kept of it."""
+        """Mark each row's memory as written; an empty id means that the message has none."""
         with self.database.write() as connection:
             self._assign(rows, settled=1)
             for owner in dict.fromkeys((row.namespace, row.session) for row in rows):
@@ -254,12 +254,12 @@ class HistoryRows:
         # in base64; in several blocks; a tool's answer joined with its question
         needles += [b'"media_type":"text/plain"', b'},{"type":', b'"type":"tool_result"']
         contains = self.database.dialect.contains_bytes.format("m.message")
-        found: dict[tuple[str, int], HistoryRow] = {}
+        rows: dict[tuple[str, int], HistoryRow] = {}
         for group in _in_groups(needles):
             test = " OR ".join(contains for _ in group)
             for row in self._select(f"s.namespace = ? AND ({test})", (namespace, *group)):
-                found[row.session, row.sequence] = row
-        return list(found.values())
+                rows[row.session, row.sequence] = row
+        return list(rows.values())
 
     def kept(
         self, session: str | None = None, *, namespace: str = "", on_damage: DamageCallback | None = None
@@ -333,8 +333,8 @@ class HistoryRows:
         """Erase summaries of messages that *memories* kept and a retention has taken since, and those whose text
         *holds* what is forgotten; return how many. (``erase`` sees to summaries of messages that are stored.)
         """
-        left = "FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session"
-        of_memory = f"SELECT l.session, l.sequence {left} WHERE s.namespace = ? AND l.memory = ?"
+        joined = "FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session"
+        of_memory = f"SELECT l.session, l.sequence {joined} WHERE s.namespace = ? AND l.memory = ?"
         with self.database.write() as connection:
             places = [place for memory in memories for place in connection.execute(of_memory, (namespace, memory))]
             if holds is not None:

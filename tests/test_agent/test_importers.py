@@ -33,8 +33,8 @@ def chatgpt_conversation(id: str, *messages: dict[str, Any], **fields: Any) -> d
     mapping: dict[str, Any] = {"0": {"id": "0", "parent": None, "children": ["1"], "message": None}}
     for number, message in enumerate(messages, start=1):
         left = {**message, "content": {"content_type": "text", "parts": ["a wording that was edited"]}}
-        for key, stated in ((f"{number}", message), (f"{number}-left", left)):
-            mapping[key] = {"id": key, "parent": str(number - 1), "children": [], "message": stated}
+        for key, node in ((f"{number}", message), (f"{number}-left", left)):
+            mapping[key] = {"id": key, "parent": str(number - 1), "children": [], "message": node}
     end = {"current_node": str(len(messages)), "mapping": mapping}
     return {"conversation_id": id, "title": "Trip to Porto", "create_time": START, **end, **fields}
 

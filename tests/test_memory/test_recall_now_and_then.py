@@ -182,6 +182,17 @@ def test_of_near_ties_the_newest_leads_and_the_older_names_it() -> None:
     assert sum(hits[0].parts.values()) == pytest.approx(hits[0].score)
 
 
+def test_to_a_name_alone_no_statement_is_outdated() -> None:
+    pytest.importorskip("wordllama", reason="the extra `local` is not installed")
+    memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
+    texts = ["Ana moved to Ghent in March.", "Dinner with Ana and Tom on Friday.", "The boiler was serviced."]
+    days = [datetime(2025, month, 1, tzinfo=UTC) for month in (1, 2, 3)]
+    run(memory.remember_many([Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True)]))
+    for name in ("Ana", " ana "):
+        assert all(hit.outdated_by is None for hit in run(memory.recall(name)))
+    run(memory.close())
+
+
 def test_statements_of_several_speakers_are_not_taken_for_changes() -> None:
     memory = remembered(*HOME, speaker="Ana", session="s1")
     moved = Memory("I moved, boxes everywhere", speaker="Ben", session="s1", occurred_at=NOW)

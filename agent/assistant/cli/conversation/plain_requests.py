@@ -1,6 +1,6 @@
 """Requests in plain words: "forget that …", "no, …", which corrects a memory, and "what do you know about me?".
 
-The words only propose: what is found is shown, and nothing is done without a yes.
+The words only propose: the memories found are shown, and nothing is done without a yes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _VALUES: Final = (
     re.compile(r"\b\d{1,2}:\d\d\b"),
     re.compile(r"\b\d[\d.,]*\d\b|\b\d\b"),
 )
-"""Shapes of values: a day, a time of day, a number. A bare value takes the place of one of the same shape."""
+"""Shapes of values: a day, a time of day, a number. A bare value replaces a value of the same shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class Correction:
 
 
 def asks_for_profile(line: str) -> bool:
-    """Return whether *line* asks what is known about the one who asks."""
+    """Return whether *line* asks what is known about its speaker."""
     return _PROFILE.fullmatch(line.strip().rstrip("?.!？。 ")) is not None
 
 
 def forget_request(line: str) -> str | None:
-    """Return what is to be forgotten if *line* asks for that; None for any other line."""
+    """Return the subject that *line* asks to forget; None for any other line."""
     match = _FORGET.fullmatch(line.strip())
     if match is None:
         return None
@@ -83,7 +83,7 @@ def forget_request(line: str) -> str | None:
 
 
 def correction_request(line: str) -> str | None:
-    """Return what holds instead if *line* says that something is wrong ("no, …"); None for any other line."""
+    """Return the statement of a *line* that corrects something ("no, …"); None for any other line."""
     from agent.providers.extractive import is_question
 
     match = _CORRECTION.fullmatch(line.strip())
@@ -94,16 +94,15 @@ def correction_request(line: str) -> str | None:
 
 
 async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequence[str]) -> Correction | None:
-    """Return the memory that *statement* corrects, with its new words; None where none is about it.
+    """Return the memory that *statement* corrects, with its new text; None where no memory is about it.
 
-    *focus* are the ids of memories that were spoken of last, the last one first; they are looked at before those that
-    recall finds.
+    *focus* are the ids of the memories mentioned last, latest first; they come before those that recall finds.
     """
     memory, namespace = opened.memory, opened.namespace
     analyzer = _analyzer(opened)
     near = [known for known in await memory.get(list(focus), namespace=namespace) if known is not None] if focus else []
-    found = await memory.recall(statement, 5, namespace=namespace)
-    candidates = {known.id: known for known in (*near, *(hit.memory for hit in found)) if _is_said(known)}
+    hits = await memory.recall(statement, 5, namespace=namespace)
+    candidates = {known.id: known for known in (*near, *(hit.memory for hit in hits)) if _is_statement(known)}
     terms = set(analyzer.terms(statement))
     shared = {id: len(terms.intersection(analyzer.terms(known.text))) for id, known in candidates.items()}
     best = max(candidates, key=lambda id: shared[id], default=None)
@@ -121,23 +120,23 @@ async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequen
 
 
 async def memories_about(opened: OpenedMemory, what: str) -> list[str]:
-    """Return the ids of the memories that share words with *what*, best first; where none does, of the nearest."""
+    """Return the ids of the memories that share most words with *what*, best first; of the nearest where none do."""
     analyzer = _analyzer(opened)
-    found = [
+    memories = [
         hit.memory
         for hit in await opened.memory.recall(what, 5, namespace=opened.namespace, all_utterances=True)
-        if _is_said(hit.memory)
+        if _is_statement(hit.memory)
     ]
     terms = set(analyzer.terms(what))
-    shared = [len(terms.intersection(analyzer.terms(memory.text))) for memory in found]
+    shared = [len(terms.intersection(analyzer.terms(memory.text))) for memory in memories]
     most = max(shared, default=0)
-    return [memory.id for memory, count in zip(found, shared, strict=True) if count == most]
+    return [memory.id for memory, count in zip(memories, shared, strict=True) if count == most]
 
 
 def corrected_text(old: str, statement: str, analyzer: Analyzer) -> str:
     """Return *old* with the clause replaced that shares most words with *statement*, or the value of the same shape.
 
-    A pronoun at the beginning of *statement* stands for what the clause begins with.
+    A pronoun at the beginning of *statement* stands for the subject of the clause.
 
     >>> corrected_text("Marek's birthday is on 14 March.", "his birthday is 15 March", Analyzer())
     "Marek's birthday is 15 March."
@@ -173,7 +172,7 @@ def _most_shared(
 
 
 def _subject(clause: str, rest: str, pronoun: str, analyzer: Analyzer) -> str:
-    """Return the beginning of *clause* up to the first word that it shares with *rest*; without one the *pronoun*."""
+    """Return the beginning of *clause* before the first word that it shares with *rest*; else the *pronoun*."""
     wanted = set(analyzer.terms(rest))
     first = rest.split(maxsplit=1)[0].casefold() if rest.split() else ""
     for word in re.finditer(r"\S+", clause):
@@ -200,14 +199,14 @@ def _with_value(old: str, statement: str) -> str:
 
 
 def _analyzer(opened: OpenedMemory) -> Analyzer:
-    """Return the analyzer that makes the words of the memory comparable."""
+    """Return the analyzer of the memory's words."""
     from vectorstore import Analyzer, lifecycle_of
 
     store = lifecycle_of(opened.memory.store)
     return Analyzer() if store is None else store.analyzer
 
 
-def _is_said(memory: Memory) -> bool:
+def _is_statement(memory: Memory) -> bool:
     return memory.source is None or memory.source.document is None
 
 
