@@ -40,7 +40,7 @@ from memory.history.schema import (
     history_checksum,
     summary_checksum,
 )
-from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
+from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, to_aware
 from vectorstore import Connection, DamageError, Database, Finding
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ class HistoryRows:
         """As ``HistoryStorage.sessions``."""
         check_paging(limit)
         sql = (
-            "SELECT g.key, g.session, g.number, g.begins, f.at, f.message, l.at, l.message FROM ("
+            "SELECT g.key, g.session, g.number, g.begins, "
+            "f.at, CAST(f.message AS BLOB), l.at, CAST(l.message AS BLOB) FROM ("
             "SELECT s.key, s.session, COUNT(*) AS number, MIN(m.sequence) AS first, MAX(m.sequence) AS last, "
             "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) AS begins "
             f"{VISIBLE_FROM} WHERE s.namespace = ? AND {VISIBLE_CONDITION} GROUP BY s.key) AS g "
@@ -445,12 +446,12 @@ def _checked_owner(namespace: object, session: object) -> tuple[str, str]:
     return checked_namespace(namespace), checked_session(session)
 
 
-def _said_at(kept: str, text: str) -> datetime:
+def _said_at(kept: str, text: bytes) -> datetime:
     """Return when the message of the JSON *text* was said; where it does not tell, when it was *kept*."""
     try:
         time = json.loads(text).get("at")
-        return timestamp_from_text(kept) if time is None else datetime.fromisoformat(time)
-    except (ValueError, AttributeError):  # damaged; reading the message says so
+        return timestamp_from_text(kept) if time is None else to_aware(datetime.fromisoformat(time))
+    except (ValueError, TypeError, AttributeError):  # damaged; reading the message says so
         return timestamp_from_text(kept)
 
 
