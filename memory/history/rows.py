@@ -6,6 +6,7 @@ settled. They run in worker threads; ``SqliteHistory`` is the async face over th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -181,26 +182,32 @@ class HistoryRows:
         """As ``HistoryStorage.sessions``."""
         check_paging(limit)
         sql = (
-            "SELECT s.key, s.session, COUNT(*), MIN(m.at), MAX(m.at), "
-            "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) "
-            f"{VISIBLE_FROM} WHERE s.namespace = ? AND {VISIBLE_CONDITION} "
-            "GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
+            "SELECT g.key, g.session, g.number, g.begins, f.at, f.message, l.at, l.message FROM ("
+            "SELECT s.key, s.session, COUNT(*) AS number, MIN(m.sequence) AS first, MAX(m.sequence) AS last, "
+            "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) AS begins "
+            f"{VISIBLE_FROM} WHERE s.namespace = ? AND {VISIBLE_CONDITION} GROUP BY s.key) AS g "
+            "JOIN history_messages AS f ON f.session = g.key AND f.sequence = g.first "
+            "JOIN history_messages AS l ON l.session = g.key AND l.sequence = g.last"
         )
-        bound = (checked_namespace(namespace), self._session_cutoff(), _sql_limit(limit))
+        bound = (checked_namespace(namespace), self._session_cutoff())
         from memory.messages import TITLE, message_excerpt
 
         sessions = []
         with self.database.read() as connection:
-            for key, name, count, *times, sequence in list(connection.execute(sql, bound)):
+            found = [
+                (key, sequence, SessionInfo(name, count, _said_at(*times[:2]), _said_at(*times[2:])))
+                for key, name, count, sequence, *times in connection.execute(sql, bound)
+            ]
+            found.sort(key=lambda item: item[2].session)
+            found.sort(key=lambda item: item[2].last_at, reverse=True)
+            for key, sequence, info in found[:limit]:
                 title: object = None
                 try:
                     (first,) = self._select("m.session = ? AND m.sequence = ?", (key, sequence))
                     begins, title = message_excerpt(first.message), first.message.metadata.get(TITLE)
                 except DamageError:  # its other messages can still be read
                     begins = "(damaged)"
-                first_at, last_at = map(timestamp_from_text, times)
-                info = SessionInfo(name, count, first_at, last_at, begins, title if isinstance(title, str) else "")
-                sessions.append(info)
+                sessions.append(replace(info, begins=begins, title=title if isinstance(title, str) else ""))
         return sessions
 
     def namespaces(self) -> list[str]:
@@ -436,6 +443,15 @@ class HistoryRows:
 
 def _checked_owner(namespace: object, session: object) -> tuple[str, str]:
     return checked_namespace(namespace), checked_session(session)
+
+
+def _said_at(kept: str, text: str) -> datetime:
+    """Return when the message of the JSON *text* was said; where it does not tell, when it was *kept*."""
+    try:
+        said = json.loads(text).get("at")
+        return timestamp_from_text(kept) if said is None else datetime.fromisoformat(said)
+    except (ValueError, AttributeError):  # damaged; reading the message says so
+        return timestamp_from_text(kept)
 
 
 def _sql_limit(limit: int | None) -> int:

@@ -159,8 +159,10 @@ def score_conversation(
         if not tells.any():
             mismatch = subject_mismatch(query, rows, asked, lacking, words, matches.by_word)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
+    is_name = index.people.is_person(question.text.strip().lower())  # a name alone asks for no state that may change
     is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
-    if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_list or is_told_twice):
+    asks_for_one = not (question.asks_list or is_told_twice or is_name)
+    if weights.newest and question.time.kind == TimeKind.NOW and asks_for_one:
         changes = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
         parts["newest"] = parts.get("newest", 0.0) + changes.leading
         parts["linked"] = changes.linked

@@ -20,7 +20,13 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import ATTRIBUTES, NOT_FACTUAL, StatementFeature, is_about_possession
+from memory.retrieval.languages.statements import (
+    ATTRIBUTES,
+    NOT_FACTUAL,
+    StatementFeature,
+    is_about_possession,
+    tells_amount,
+)
 from memory.retrieval.scoring.features import NamespaceQuery, term_weights
 from memory.retrieval.scoring.scores import top_positions
 from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
@@ -53,9 +59,9 @@ _MODAL_LOSS, _PLAN_LOSS = 0.1, 0.06
 class NewerStatements:
     """Changes of scores by position: *leading* of statements that lead, *linked* of one shown behind the first hit.
 
-    *newer* maps the position of an older statement to that of the one that leads it, *later* the position of a linked
-    statement to that of the first hit. *likely* has the positions of those among the newer ones whose evidence is good
-    enough for an answer to say both.
+    *newer* maps the position of an older statement to that of the one that has probably changed it, *later* that of a
+    newer statement to that of one which it may have changed. *likely* has the positions of those among the newer ones
+    whose evidence is good enough for an answer to say both.
     """
 
     leading: Floats
@@ -90,8 +96,11 @@ def find_newer_statements(
     tie = matter.newest_tie([i for i in best[1:] if totals[i] >= _NEAR_TIE * totals[best[0]]])
     if tie is not None:
         changes.leading[tie] = totals[best[0]] + TIE_STEP - totals[tie]
-        changes.newer[best[0]] = tie
-        changes.likely.update({tie} if matter.is_likely(tie) else ())
+        if matter.is_likely(tie):
+            changes.newer[best[0]] = tie
+            changes.likely.add(tie)
+        else:
+            changes.later[tie] = best[0]
         matter = _Matter(query, rows, ids, tie, moment)
     second = best[1]
     is_near_older = tie is None and totals[second] >= _NEAR_OLDER * totals[best[0]] and matter.is_newer_than(second)
@@ -192,6 +201,7 @@ class _Matter:
         """Return the newest of *positions* that leads the statement, None for none."""
         newer = set(self._newer.tolist())
         ties = [i for i in positions if i in newer and self._cosines[i] >= _MIN_TIE_COSINE and not self._is_other(i)]
+        ties = [i for i in ties if not self._tells_only_amount(i)]
         return max(ties, key=lambda i: (self._times[i], -positions.index(i)), default=None)
 
     def _evidence_by_position(self) -> Floats:
@@ -227,13 +237,23 @@ class _Matter:
         changes = self._features[position] & int(StatementFeature.CHANGE)
         if evidence < (_LIKELY_EVIDENCE if changes else _LIKELY_EVIDENCE_WITHOUT_CHANGE):
             return False
-        (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
-        return entry is not None and is_about_possession(entry.text) == is_about_possession(self._text)
+        text = self._text_at(position)
+        is_same = bool(text) and is_about_possession(text) == is_about_possession(self._text)
+        return is_same and not self._tells_only_amount(position)
 
     def is_unasked(self, position: int) -> bool:
         """Return whether a statement tells a home, a work or a name that the question does not ask for."""
         tells = StatementFeature(int(self._features[position])) & ATTRIBUTES
         return bool(tells) and not tells & self._query.question.own
+
+    def _tells_only_amount(self, position: int) -> bool:
+        """Return whether a statement tells an amount alone where a name, a home, a work or an age is asked for."""
+        asked, tells = self._query.question.own, StatementFeature(int(self._features[position]))
+        return bool(asked) and not tells & asked and tells_amount(self._text_at(position))
+
+    def _text_at(self, position: int) -> str:
+        (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
+        return "" if entry is None else entry.text
 
     def is_newer_than(self, position: int) -> bool:
         """Return whether the statement is newer than the one at *position*."""
