@@ -28,7 +28,7 @@ _REAL_HOME = Path.home()
 _RAM_DISK = Path("/dev/shm")
 _RAM_DISK_BYTES = 4 << 30
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; numpy reads it when it is imported
-# The ONNX runtime reports its use from threads that read the environment, which tests change: that ends in a crash.
+# Else the ONNX runtime reports its use from native threads of its own, from its import on.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 

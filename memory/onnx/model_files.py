@@ -103,8 +103,7 @@ def find_model(model: str | os.PathLike[str], task: Task, *, file: str | None, d
 def _disable_telemetry() -> None:
     """Keep the ONNX runtime from reporting its use to its maker, which it does by default since 1.29.
 
-    It does so from threads that read the environment, so that a program which changes that meanwhile may crash. The
-    variable counts when the runtime is imported; where that was done before, most of its events are stopped.
+    The variable counts when the runtime is imported; where that was done before, most of its events are stopped.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     runtime = sys.modules.get("onnxruntime")
