@@ -209,7 +209,7 @@ The fee is 12\% of $x_1$.
             LATEX,
             "The harbour",
             (
-                "## Mooring\n\nBoats moor at the north pier .\nThe fee is 12% of $x_1$.\n\n- Pay at the `office`.\n\n"
+                "## Mooring\n\nBoats moor at the north pier.\nThe fee is 12% of $x_1$.\n\n- Pay at the `office`.\n\n"
                 "```\n% moor --fast\n```"
             ),
         ),
