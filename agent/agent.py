@@ -1,4 +1,4 @@
-"""The agent: put together of a provider, tools, memory and settings; runs start here.
+"""Agent: a provider, tools, memory and settings; runs start here.
 
     agent = Agent(QuotingProvider(), memory=open_memory("m.db"))
     print(agent.run_sync("I moved to Lisbon in May.").text)
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _CLOSED = "this agent is closed; make a new one"
 ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
-"""A source of tools that must be opened and closed, such as a connection to a server."""
+"""Source of tools that must be opened and closed, such as a connection to a server."""
 
 
 class Agent:
@@ -128,7 +128,7 @@ class Agent:
         return [] if components.policy.approver is not None else components.executor.needing_approval()
 
     async def start(self) -> None:
-        """Open the connectors, in order; one that fails closes those before it, and its error is raised."""
+        """Open the connectors in order; where one fails, those before it are closed and its error is raised."""
         if self._closed:
             raise AgentError(_CLOSED)
         if self._open_connectors is not None:
@@ -185,7 +185,7 @@ class Agent:
         settings: AgentSettings | None = None,
         memory_options: MemoryOptions | None = None,
     ) -> RunResult[OutputT]:
-        """Do the same as ``run``, for plain scripts."""
+        """Answer *prompt* as ``run`` does, in plain scripts without an event loop."""
         run = self.run(
             prompt,
             session=session,
@@ -336,14 +336,14 @@ def _counter(settings: AgentSettings, provider: Provider) -> TokenCounter:
 
 
 def _checked_namespace(namespace: object) -> str:
-    """Return *namespace*; None, the slip of a handler without a user, would let all users share one memory."""
+    """Return *namespace*, which must be a text: None, from a handler without a user, would mix all users' memories."""
     if not isinstance(namespace, str):
         raise ArgumentError("namespace", namespace, 'a text is needed; "" is the common one')
     return namespace
 
 
 def _prompt_message(prompt: str | Sequence[Block], clock: Clock) -> Message:
-    """Return *prompt* as the user's message, if it can be answered."""
+    """Return *prompt* as the user's message; one that cannot be answered raises ``ArgumentError``."""
     blocks = prompt if isinstance(prompt, str) else tuple(prompt)
     if not blocks or (isinstance(blocks, str) and not blocks.strip()):
         raise ArgumentError("prompt", prompt, "something to answer is needed")

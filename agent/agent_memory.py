@@ -63,7 +63,7 @@ class MemoryOptions:
         return in_scopes and (not self.tags or not set(self.tags).isdisjoint(memory.tags))
 
     def stamped(self, message: Message) -> Message:
-        """Return *message* with the scopes, which those of its own stand above."""
+        """Return *message* with the scopes added; its own scopes win."""
         if not self.scopes:
             return message
         scopes = {**self.scopes, **message.metadata.get(SCOPES, {})}
@@ -97,11 +97,11 @@ class AgentMemory(Protocol):
         ...
 
     def redacted(self, text: str) -> str:
-        """Return *text* as it would be kept, without what the write policies take out."""
+        """Return *text* as it would be kept, after the redactions of the write policies."""
         ...
 
     async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
-        """Return the cosine of each of *texts* with *question*; None where nothing on this machine can tell."""
+        """Return the cosine of each of *texts* with *question*; None where no embedder on this machine can."""
         ...
 
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
@@ -111,7 +111,7 @@ class AgentMemory(Protocol):
     async def profile(
         self, *, namespace: str = "", limit: int = 5, attributes: bool = False, where: Filter | None = None
     ) -> Profile:
-        """Return what is known about the user; only their own *attributes*: name, home and work."""
+        """Return the profile of the user; with *attributes* only their own name, home and work."""
         ...
 
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> Sequence[Memory | None]:

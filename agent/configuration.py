@@ -121,7 +121,7 @@ class AgentSettings:
         self.loop_limits()
 
     def situation(self) -> str:
-        """Return what day it is and who asks, in words for a model."""
+        """Return the day and the user's name in words for a model."""
         now = self.clock().astimezone(self.zone)
         name = f" The user is {self.user}." if self.user else ""
         return f"Today is {now:%A}, {now.day} {now:%B %Y} ({zone_name(now)}).{name}"
@@ -136,9 +136,9 @@ _FINGERPRINTED_SETTINGS = ("name", "system", "limits", "token_budget", "profile_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentComponents:
-    """Everything that the runs of one agent share; *executor*, *loop* and *fingerprint* are made from the rest.
+    """Components that all runs of one agent share; *executor*, *loop* and *fingerprint* are made from the rest.
 
-    *counter* counts what is sent. *seed* is the secret behind the marks around recalled items.
+    *counter* counts the tokens of requests. *seed* is the secret behind the marks around recalled items.
     """
 
     provider: Provider

@@ -182,13 +182,13 @@ class ThinkingDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class TextWithdrawn(Event):
-    """The text of this round so far was reasoning, as the model has told only at its end; the answer follows."""
+    """The text of this round so far was reasoning, as a closing tag shows only at its end; the answer follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """Nothing comes from the model for a while: for *seconds* from now, before it is asked again after *problem*
-    (*named*: the server asked for this wait), or, without a problem, since *seconds*, at most until *limit*."""
+    """Wait for the model. After a *problem* it is asked again in *seconds* (*named*: the server asked for this wait);
+    without one, nothing has come for *seconds*, and *limit* is the longest silence in seconds."""
 
     seconds: float
     problem: str = ""
@@ -282,7 +282,7 @@ class SubAgentEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class WarningIssued(Event):
-    """Warning that the run goes on differently than asked."""
+    """Warning: the run continues, but not as it was asked."""
 
     text: str
 
@@ -325,7 +325,7 @@ Hook: TypeAlias = Callable[[HookEvent], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """One observer: a function for each event that it wants to see. The event's value is, by event:
+    """Observer: a function for each event that it wants to see. The event's value is, by event:
 
     *run_started*: the prompt; *run_ended*: the result; *iteration*: the request without middleware; *model_called*:
     the request as it is sent; *model_answered*: the response; *model_failed*: the error of the model's call;

@@ -142,11 +142,11 @@ class Loop:
 
 @dataclass(slots=True)
 class LoopRun:
-    """One run of the loop: its ``events``, and its ``outcome`` as far as it has come.
+    """Run of the loop: its ``events``, and its ``outcome`` so far.
 
-    *reply* is that of the last round, once it is complete, *answer* the reply that ended the run. *paused* is the
-    reply that the server wants back before it goes on with it. *transient* messages
-    (nudges and repairs) are shown to the model until it has done better, and kept nowhere.
+    *reply* is that of the last round, once it is complete, *answer* the reply that ended the run. *paused* is the reply
+    that the server wants back before it continues it. *transient* messages (nudges and repairs) are shown to the model
+    until it has done better, and are not kept.
     """
 
     loop: Loop
@@ -168,7 +168,7 @@ class LoopRun:
     end: LoopExit = field(default_factory=lambda: LoopExit(Ending.FINAL))
 
     def outcome(self) -> LoopOutcome:
-        """Return the outcome; before the events have ended, that of what was done so far."""
+        """Return the outcome; before the events have ended, the outcome so far."""
         answer = self.answer
         return LoopOutcome(
             ending=self.end.ending,
@@ -289,7 +289,7 @@ class LoopRun:
                     yield Waiting(delta.seconds, delta.problem, delta.named, delta.limit, **self.context.stamp())
             if accumulator.stop is None and changed is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
-        except BaseException as error:  # cancellation and a reader that left, too: the step says how it ended
+        except BaseException as error:  # cancellation and a reader that left, too: the step records the ending
             problem = _failure_of_call(error)
             raise
         finally:
@@ -357,7 +357,7 @@ class LoopRun:
         finally:
             task.cancel()
             await asyncio.wait([task])
-            # Also where the time is over: the step shows which tools had ended, and which were cancelled.
+            # Also after the deadline: the step shows which tools had ended, and which were cancelled.
             runs = tuple(ended[call.id] for call in calls if call.id in ended)
             self.steps[-1] = replace(self.steps[-1], tool_runs=runs)
         self.added += [response.message, Message.tool([run.result for run in batch.runs])]

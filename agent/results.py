@@ -27,7 +27,7 @@ class StopReason(StrEnum):
     """The server ended its turn early and goes on when the reply is sent back to it."""
     MAX_TOKENS = "max_tokens"
     TOO_LONG = "too_long"
-    """It was ended on our side, at ``max_characters``."""
+    """The reply was cut on our side, at ``max_characters``."""
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
 
@@ -132,7 +132,7 @@ class ErrorRecord:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the words of *error*; of one whose own ``__str__`` fails, that it does."""
+    """Return the message of *error*, or a placeholder where its ``__str__`` fails."""
     try:
         return str(error)
     except Exception:  # a stranger's exception
@@ -183,7 +183,7 @@ class MemoryAccess:
     *began* and *elapsed* are seconds, *count* the messages, memories, passages or reports that it gave. *problem* says
     why it gave less than was asked, or nothing: the embedder failed or gave no answer in time, so that words alone
     were searched, or the read itself failed; then *error* is the exception. It is empty where all went well, so that
-    finding nothing and not being able to look are told apart.
+    an empty result differs from a failed read.
     """
 
     part: MemoryPart

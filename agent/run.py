@@ -1,4 +1,4 @@
-"""One run of an agent: gather the context, let the loop answer, store the turn. An async generator of events.
+"""Run of an agent: gather the context, let the loop answer, store the turn. An async generator of events.
 
 Memory is read in ``context.memory_reader``, the context is assembled in ``context.assembly``, and the turn
 is stored by ``turn_store``.
@@ -41,9 +41,7 @@ from memory import ArgumentError, Message, Report, Trust
 
 _log = logging.getLogger(__name__)
 _OVERFLOW_DIVISOR = 2
-"""A request that is too long for the model is made again with this part of its tokens."""
-
-
+"""A request that is too long for the model is made again with its tokens divided by this."""
 _CUT_WARNINGS = {
     Ending.TOKEN_LIMIT: "the answer is cut off: the model reached its limit of output tokens",
     Ending.TOO_LONG: "the answer is cut off: the model had written {:,} characters, the most that one reply may have",
@@ -51,11 +49,11 @@ _CUT_WARNINGS = {
 
 
 class AgentRun:
-    """One run of the agent with *components*: it answers *prompt* in *session* within *deadline* seconds, and keeps the
+    """Run of the agent with *components*: it answers *prompt* in *session* within *deadline* seconds, and keeps the
     turn if it *stores*.
 
-    *agent* stands for the agent among those above it. *within* is the tool call that the run serves, *streams* whether
-    a reader of its events may answer them.
+    *agent* identifies the agent in the lineage of its sub-agents. *within* is the tool call that the run serves.
+    *streams*: a reader of its events may answer requests for approval.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class AgentRun:
         parent = self._within.scope
         self._ledger = UsageLedger(settings.limits, prices=settings.prices, parent=parent.ledger)
         self._trust = TrustTracker(self._within.trust, parent=parent.trust)
-        # What the run has come to; a run that is left in the middle has its result from these.
+        # State of the run so far; a run that is left in the middle makes its result from it.
         self._gathered = GatheredContext()
         self._assembled = AssembledContext("", (prompt,))
         self._loop_run: LoopRun | None = None
@@ -128,7 +126,7 @@ class AgentRun:
             self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
             self._shown += assembled.items
             self._trust.record(*(message_trust(message) for message in assembled.messages))
-            if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
+            if NO_SEQUENCE in gathered.history.sequences:  # a summary: the trust of its messages is not known
                 self._trust.record(Trust.DOCUMENT)
             await self._hooks.dispatch("context_built", assembled, duration=self._timer() - began)
             if assembled.over_budget:
@@ -165,7 +163,7 @@ class AgentRun:
                 yield await self._degraded(access)
                 fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
                 yield self._warn(f"this turn {fate}: {storage_error}")
-                if self._raises and outcome.ending.is_answer:  # another error says more than this
+                if self._raises and outcome.ending.is_answer:  # the error of another ending matters more
                     problem = f"the answer was given, but the turn {fate}: {storage_error}"
                     outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=storage_error)
         result, run_error = await self._end(outcome)
@@ -220,7 +218,7 @@ class AgentRun:
         return WarningIssued(text, **self._stamp())
 
     def _redaction_warning(self, reports: Sequence[Report]) -> str | None:
-        """Return what to say where the prompt, whose report is the first, was not kept whole."""
+        """Return the warning about a prompt that was not kept whole, None for one that was; its report is the first."""
         memory, text = self._components.reader.memory, self._prompt.text
         if memory is None or not reports or memory.redacted(text) == text:
             return None
@@ -230,7 +228,7 @@ class AgentRun:
         return f"kept without {report.spans} part{'s' * (report.spans != 1)} of your words ({report.reason})"
 
     async def _gather(self) -> LoopOutcome | None:
-        """Read memory within the run's time; return an outcome where that already ends it."""
+        """Read memory within the run's deadline; return an outcome where the run ends already."""
         recorder = ReadRecorder(self._timer, self._accesses)
         try:
             async with asyncio.timeout_at(self._ends) as timeout:

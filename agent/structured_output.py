@@ -50,7 +50,7 @@ class ExpectedOutput:
 
     @cached_property
     def _wraps(self) -> bool:
-        """True where the answer itself is no object."""
+        """Return whether the answer itself is not an object, and is wrapped in one."""
         schema: Mapping[str, Any] = self._type_schema
         if "$ref" in schema:
             schema = schema["$defs"][schema["$ref"].rpartition("/")[2]]
@@ -114,7 +114,7 @@ class ExpectedOutput:
 
 
 def expected_output(result_type: Any, capabilities: Capabilities | None, *, repairs: int = 2) -> ExpectedOutput:
-    """Return how an answer of *result_type* is asked for from a provider with *capabilities*.
+    """Return the way to ask a provider with *capabilities* for an answer of *result_type*.
 
     The type is any that pydantic validates and describes by a JSON schema: a model, a dataclass, ``list[City]``,
     ``int``, a union.

@@ -1,4 +1,4 @@
-"""Trust of a run: the least trusted words that it has read, beyond which nothing it writes is trusted.
+"""Trust of a run: that of the least trusted words it has read, which bounds the trust of all that it writes.
 
 A document that a model has read may speak through it; so a note written after reading a document has a document's
 trust.

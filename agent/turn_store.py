@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REPLY_KEY = "reply"
 CITED_KEY = "cited"
-"""Of an answer: the ids of what it cites, by the numbers in its text."""
+"""Key in an answer's metadata: ids of the items it cites, by the numbers in its text."""
 _REPLY_PLACEHOLDERS = {
     "acknowledged": "(noted)",
     "nothing found": "(nothing was found)",
@@ -100,19 +100,17 @@ def messages_to_store(
 ) -> tuple[Message, ...]:
     """Return the messages to store of a turn (*messages*, the prompt first): without *trace* only prompt and answer.
 
-    Thinking goes. An answer with a replacement (*kept*) is stored as that, with references to the memories it quotes;
-    another one keeps the numbers of its *citations*, which stay those of the same items for the whole session.
-    The model's messages are marked as trusted no more than *trust*, the least that it had read; results of the tools
-    named in *recalling* are marked as memories that were recalled.
+    Thinking is left out. An answer with a replacement (*kept*) is stored as the replacement, with references to the
+    memories it quotes; any other keeps the numbers of its *citations*, which stay those of the same items for the whole
+    session. The model's messages get at most *trust*, that of the least trusted words it had read; results of the tools
+    named in *recalling* are marked as recalled memories. *at* is the time of messages without one.
     """
     prompt, *answered = (message.without_thinking() for message in messages)
     stored = [prompt, *(_with_recalled_calls(with_trust(message, trust), recalling) for message in answered)]
     if kept is not None and stored[-1].role == "assistant":
         stored[-1] = _as_references(stored[-1], kept, citations)
-    elif stored[-1].role == "assistant" and (
-        numbers := {str(each.number): each.id for each in citations if each.number}
-    ):
-        stored[-1] = stored[-1].model_copy(update={"metadata": {**stored[-1].metadata, CITED_KEY: numbers}})
+    elif stored[-1].role == "assistant":
+        stored[-1] = _with_numbers(stored[-1], citations)
     if not trace:
         answers = [message for message in stored[1:] if message.role == "assistant"][-1:]
         stored = [stored[0], *map(without_tool_calls, answers)]
@@ -133,11 +131,11 @@ def without_tool_calls(message: Message) -> Message:
 
 def _as_references(message: Message, kept: StoredReply, citations: Sequence[AnswerCitation]) -> Message:
     blocks = (TextBlock(text=kept.text),) if kept.text else ()
-    notes: dict[str, Any] = {**message.metadata, REPLY_KEY: kept.note}
+    metadata: dict[str, Any] = {**message.metadata, REPLY_KEY: kept.note}
     if citations:
         spans = [{"id": citation.id, "start": citation.span[0], "end": citation.span[1]} for citation in citations]
-        notes[QUOTES] = spans
-    return message.model_copy(update={"blocks": blocks, "metadata": notes})
+        metadata[QUOTES] = spans
+    return message.model_copy(update={"blocks": blocks, "metadata": metadata})
 
 
 def _with_numbers(message: Message, citations: Sequence[AnswerCitation]) -> Message:
@@ -159,7 +157,7 @@ def cited_numbers(history: Sequence[Message]) -> dict[str, int]:
 async def with_quoted_words(
     stored: Sequence[StoredMessage], memory: AgentMemory | None, namespace: str
 ) -> list[StoredMessage]:
-    """Return *stored*, the references to quoted memories replaced by their present words."""
+    """Return *stored* with the present words of quoted memories in place of the references to them."""
     spans = [_quoted_spans(kept.message) for kept in stored]
     ids = list(dict.fromkeys(id for quoted in spans for id, _, _ in quoted))
     memories = await memory.get(ids, namespace=namespace) if ids and memory is not None else []

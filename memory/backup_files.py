@@ -1,4 +1,4 @@
-"""Folder of a memory's own backups: its place, its files, a lock for those who change them, and a mark.
+"""Folder of a memory's own backups: its path, its files, the lock for changing them, and the mark of an erasure.
 
 The folder stands beside the memory (``memory.db.backups``, 0700). A backup that is made of its own accord is named by
 its day (``2026-11-23.db``), one that was asked for by its second; the first kind alone is ever thinned out.
@@ -48,7 +48,7 @@ def day_path(memory: Path, day: date) -> Path:
 def is_backup_due(memory: Path, now: datetime) -> bool:
     """Return whether the file *memory* was written since the last daily backup, and there is none of today.
 
-    Looks at names and times of files alone, which takes no time to speak of.
+    Reads names and times of files alone.
     """
     if day_path(memory, now.date()).exists():
         return False
@@ -56,17 +56,17 @@ def is_backup_due(memory: Path, now: datetime) -> bool:
         newest = max(path.stat().st_mtime for path in kept_backups(memory))
     except (OSError, ValueError):
         newest = 0.0
-    written = [path.stat() for end in _LOG_SUFFIXES if (path := memory.with_name(memory.name + end)).exists()]
-    return any(status.st_size and status.st_mtime > newest for status in written)
+    statuses = [path.stat() for end in _LOG_SUFFIXES if (path := memory.with_name(memory.name + end)).exists()]
+    return any(status.st_size and status.st_mtime > newest for status in statuses)
 
 
 def note_try(memory: Path) -> None:
-    """Note that a backup of *memory* is tried now; its folder is there."""
+    """Record that a backup of *memory* is attempted now; the folder must exist."""
     (backup_folder(memory) / _LOCK).touch(mode=0o600)
 
 
 def was_tried(memory: Path, *, within: float) -> bool:
-    """Return whether a backup of *memory* was tried within so many seconds, whatever became of it."""
+    """Return whether a backup of *memory* was attempted in the last *within* seconds, with or without success."""
     try:
         return time.time() - (backup_folder(memory) / _LOCK).stat().st_mtime < within
     except OSError:
@@ -117,7 +117,7 @@ def _lock_now(descriptor: int) -> bool:
 
 
 def read_mark(memory: Path) -> Mapping[str, Any] | None:
-    """Return what an erasure still has to erase from the backups of *memory*: namespace and ids; None for nothing."""
+    """Return the pending erasure from the backups of *memory* (namespace and ids); None without one."""
     try:
         mark: Any = json.loads((backup_folder(memory) / _MARK).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -128,7 +128,7 @@ def read_mark(memory: Path) -> Mapping[str, Any] | None:
 
 
 def write_mark(memory: Path, mark: Mapping[str, Any]) -> None:
-    """Note durably what has to be erased from the backups of *memory*; ids alone, never words."""
+    """Write the pending erasure from the backups of *memory* durably: ids alone, never words."""
     descriptor = os.open(backup_folder(memory) / _MARK, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(mark, file)
@@ -137,5 +137,5 @@ def write_mark(memory: Path, mark: Mapping[str, Any]) -> None:
 
 
 def remove_mark(memory: Path) -> None:
-    """Note that nothing is to be erased any more."""
+    """Remove the mark: no erasure is pending."""
     (backup_folder(memory) / _MARK).unlink(missing_ok=True)

@@ -36,9 +36,9 @@ DEFAULT_MAX_BYTES: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class BackupFile:
-    """A backup at *path*, made *at* a time, of so many *bytes*; *automatic*: it may be thinned out.
+    """Backup at *path*, its size in *bytes*, and the time *at* which it was made; *automatic*: it may be thinned out.
 
-    *note* says what is wrong with it, or that it is not at its place any more.
+    *note* names a defect, or says that the file is gone.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """Report of a restore of *source* to *path*: so many *entries*; *kept* is where the file that was there is now."""
+    """Report of a restore of *source* to *path*: the number of *entries*; *kept* is the path of the previous file."""
 
     path: Path
     source: Path
@@ -86,11 +86,11 @@ def _describe(path: Path, at: datetime | None, *, check: bool) -> BackupFile:
         status = path.stat()
     except OSError:
         return BackupFile(path, at or datetime.now(UTC), 0, note="it is not there any more; it may have been moved")
-    written = at or datetime.fromtimestamp(status.st_mtime, UTC)
+    timestamp = at or datetime.fromtimestamp(status.st_mtime, UTC)
     from vectorstore.sqlite import backup_damage
 
     note = backup_damage(path) if check else ""
-    return BackupFile(path, written, status.st_size, automatic=day_of(path) is not None, note=note)
+    return BackupFile(path, timestamp, status.st_size, automatic=day_of(path) is not None, note=note)
 
 
 def backup_path(memory: Path, now: datetime) -> Path:
@@ -190,16 +190,16 @@ def restore_file_from(
         raise ArgumentError("backup", str(source), "it is the memory itself, and no backup of it")
     stamp = f"{target.name}.before-restore-{now:%Y%m%d-%H%M%S}"
     numbers = ("", *(f"-{number}" for number in range(2, 100)))
-    kept = next(place for end in numbers if not os.path.lexists(place := target.with_name(stamp + end)))
+    saved = next(place for end in numbers if not os.path.lexists(place := target.with_name(stamp + end)))
     counts: list[int] = []
 
     def check(copy: Path) -> None:
         counts.append(checked_entries(copy, components()))
 
     replaced = restore_file(
-        backup, target, kept=kept, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
+        backup, target, kept=saved, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
     )
-    return RestoreReport(target, backup, counts[0], kept if replaced else None)
+    return RestoreReport(target, backup, counts[0], saved if replaced else None)
 
 
 def checked_entries(copy: Path, components: list[TableComponent]) -> int:

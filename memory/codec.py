@@ -182,7 +182,7 @@ def _source_to_fields(source: Source) -> dict[str, Any]:
 
 
 def _source_from_fields(fields: Any) -> Source | None:
-    known = {name: fields[key] for name, key in _SOURCE_KEYS.items() if key in fields}
-    if "heading" in known:
-        known["heading"] = tuple(known["heading"])
-    return Source(**known) if known else None
+    values = {name: fields[key] for name, key in _SOURCE_KEYS.items() if key in fields}
+    if "heading" in values:
+        values["heading"] = tuple(values["heading"])
+    return Source(**values) if values else None

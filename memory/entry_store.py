@@ -30,7 +30,7 @@ from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, Unsupp
 _PAGE_SIZE: Final = 256
 ERASED_PAGE_SIZE: Final = 1000
 _MAX_SKIPPED: Final = 256
-"""So many versions of other memories are read past before the archive is entered anew: a page of it."""
+"""Versions of other memories that are read past, a page of the archive; more are skipped by a new query."""
 _FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
 """Fields that hide a memory, and its earlier versions too."""
 
@@ -75,7 +75,7 @@ class EntryStore:
         return self._lifecycle
 
     def follow_space(self) -> Space | None:
-        """Return the space of the vectors that the file has now, after the store has taken it."""
+        """Let the store take vectors of the file's present space; return that space."""
         return follow_recorded_space(self.store, self._lifecycle)
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -125,15 +125,15 @@ class EntryStore:
 
     def find(self, ids: Sequence[str], namespace: str) -> dict[str, tuple[str, Entry]]:
         """Return the partition and the entry of each id that is live; the conversation comes before documents."""
-        found: dict[str, tuple[str, Entry]] = {}
+        located: dict[str, tuple[str, Entry]] = {}
         missing = list(dict.fromkeys(ids))
         for partition in self._live_partitions(namespace):
             entries = self.store.get(missing, namespace=partition)
-            found.update({entry.id: (partition, entry) for entry in entries if entry is not None})
-            missing = [id for id in missing if id not in found]
+            located.update({entry.id: (partition, entry) for entry in entries if entry is not None})
+            missing = [id for id in missing if id not in located]
             if not missing:
                 break
-        return found
+        return located
 
     def ids_like(self, part: str, namespace: str) -> Iterator[str]:
         """Yield the live ids that begin or end with *part*."""
@@ -223,7 +223,7 @@ def patched_metadata(metadata: Metadata, fields: Mapping[str, Any]) -> dict[str,
 
 
 def follow_recorded_space(store: VectorStore, lifecycle: LifecycleStore | None) -> Space | None:
-    """Return the space of the vectors that the file of *store* has now, after the store has taken it."""
+    """Let *store* take vectors of its file's present space; return that space."""
     space = store.space
     if space is None or lifecycle is None:
         return space

@@ -88,7 +88,10 @@ class NoSuchMemory(MemoryLayerError):
 
 
 class NotTrusted(MemoryLayerError):
-    """An actor wanted to change what is trusted more than itself; nothing was changed. *what*: what *id* is of."""
+    """An actor wanted to change what is trusted more than itself; nothing was changed.
+
+    *what* is the kind of thing that has the *id* ("memory", "session").
+    """
 
     def __init__(self, id: str, operation: str, actor: str, trust: str, what: str = "memory") -> None:
         self.id = id

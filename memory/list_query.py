@@ -93,11 +93,11 @@ class ListQuery:
         else:
             position = None if cursor is None else _parse_cursor(cursor, order)
             entries = self.by_time(store, newest=order == "newest", after=position)
-        found = list(islice(entries, limit + 1))
-        memories = tuple(from_entry(entry) for entry in found[:limit])
-        if not memories or len(found) <= limit:
+        entries_read = list(islice(entries, limit + 1))
+        memories = tuple(from_entry(entry) for entry in entries_read[:limit])
+        if not memories or len(entries_read) <= limit:
             return MemoryPage(memories)
-        last = found[limit - 1]
+        last = entries_read[limit - 1]
         place = last.id if order == "id" else "/".join((order, *scan_position(last, _ORDER_FIELDS)))
         return MemoryPage(memories, next=place)
 

@@ -115,9 +115,9 @@ class MemoryParts(TypedDict, total=False):
 
     *policies* decide what is kept; *on_policy_failure* says what becomes of a memory that one of them fails on:
     "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway). *clock* gives the time,
-    *zone* is that of naive times, *ids* gives new memories their ids. *hooks* are those of each recall that brings
+    *zone* is that of naive times, *ids* gives new memories their ids. *hooks* are used by each recall that has
     none. *counter* counts tokens for budgets; None is tiktoken's where its tables are at hand, else an estimate.
-    *user_name* is the name of the one whose memory it is: "Where does Ada live?" finds "I live in Lisbon" then.
+    *user_name* is the name of the user: "Where does Ada live?" finds "I live in Lisbon" then.
     """
 
     embedder: Embedder | None
@@ -350,7 +350,7 @@ class LongTermMemory:
         namespace: str = "",
         approved_by: Actor | None = None,
     ) -> Report:
-        """Keep one memory and say what became of it.
+        """Store one memory and return its outcome.
 
         *replaces*: ids of memories that hold no longer (as ``Memory.replaces``). They and what was derived from them
         alone end at its time, in the same operation; they stay, and are found by questions about their time. An unknown
@@ -374,7 +374,7 @@ class LongTermMemory:
         on_progress: Callable[[int], None] | None = None,
         approved_by: Actor | None = None,
     ) -> list[Report]:
-        """Keep many, a report for each, in order; a batch of 256 is embedded together and is one transaction.
+        """Store many and return a report for each, in order; a batch of 256 is embedded together, in one transaction.
 
         Of a list, the next batch is embedded while one is stored; another iterable is not read ahead. The
         same as ``remember`` on each, but that a key used with another text, or a memory that may not replace what it
@@ -409,8 +409,8 @@ class LongTermMemory:
 
         After them come the memories that were remembered under the idempotency *keys*. None where there is none.
         """
-        wanted, named = checked_labels(ids, "ids"), checked_labels(keys, "keys")
-        return await asyncio.to_thread(self._get, wanted, named, namespace)
+        checked_ids, checked_keys = checked_labels(ids, "ids"), checked_labels(keys, "keys")
+        return await asyncio.to_thread(self._get, checked_ids, checked_keys, namespace)
 
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
@@ -422,11 +422,11 @@ class LongTermMemory:
         return await asyncio.to_thread(lambda: list(islice(self.entries.ids_like(part, namespace), limit)))
 
     async def namespaces(self) -> dict[str, int]:
-        """Return how many memories and passages each namespace of the file has, by name; a look for its owner."""
+        """Return how many memories and passages each namespace of the file has, by name: all tenants, for the owner."""
         return await asyncio.to_thread(self.entries.namespaces)
 
     async def complete(self) -> int:
-        """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
+        """Remember the messages of history that have no memory yet, forgotten ones excepted; return how many."""
         return await asyncio.to_thread(self.complete_now)
 
     def complete_now(self) -> int:
@@ -463,7 +463,7 @@ class LongTermMemory:
         namespace: str = "",
         **filters: Unpack[ListFilters],
     ) -> MemoryPage:
-        """Return memories in an order that stays, *limit* at most, those behind the cursor *after*.
+        """Return memories in a stable order, *limit* at most, those behind the cursor *after*.
 
         *order*: "id" (of writing; those with a key of yours come last), "oldest" or "newest" first by when they
         were said, or else written; equal times by id. ``page.next`` is the cursor of the next page, None after the
@@ -542,7 +542,7 @@ class LongTermMemory:
         return await self._corrections.merge(ids, text, Caller(**caller), sensitive=sensitive)
 
     async def end(self, id: str, valid_to: datetime | None, **caller: Unpack[CallerOptions]) -> Report:
-        """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
+        """End the validity of a memory at *valid_to*; None removes the end. Text and vector stay."""
         return await asyncio.to_thread(self._corrections.end, id, valid_to, Caller(**caller))
 
     async def conflicts(self, *, namespace: str = "", limit: int = 100) -> Sequence[Conflict]:
@@ -626,14 +626,14 @@ class LongTermMemory:
     async def set_importance(
         self, ids: Sequence[str] | str, importance: float | None, **caller: Unpack[CallerOptions]
     ) -> Operation | None:
-        """Say how much memories matter, from 0 to 1; None: nothing is said."""
+        """Set the importance of memories, from 0 to 1; None removes it."""
         weight = checked_importance(importance, "importance")
         return await self._set("importance", ids, lambda _: {"importance": weight}, caller)
 
     async def expire(
         self, ids: Sequence[str] | str, at: datetime | None, **caller: Unpack[CallerOptions]
     ) -> Operation | None:
-        """Let memories, with all their versions, be in no answer from *at* on; None lifts that.
+        """Let memories, with all their versions, expire: no answer has them from *at* on. None removes the expiry.
 
         They are kept and listed; ``forget`` removes. A naive time is taken in the configured zone.
         """
@@ -645,7 +645,7 @@ class LongTermMemory:
         return await self._set("expire", ids, lambda _: fields, caller)
 
     async def undo(self, operation: str, **caller: Unpack[CallerOptions]) -> Operation:
-        """Take *operation* back, all of it, and return the operation that did; undoing that one does it again.
+        """Undo all of *operation* and return the operation that did so; undoing that one redoes it.
 
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
@@ -712,8 +712,8 @@ class LongTermMemory:
             from memory.erasure.selection import check_forget_query
 
             check_forget_query(query, k, dry_run=dry_run)
-            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
-            ids = found if ids is None else [id for id in ids if id in found]
+            recalled = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
+            ids = recalled if ids is None else [id for id in ids if id in recalled]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
         return await asyncio.to_thread(
@@ -838,7 +838,7 @@ class LongTermMemory:
         actor: Actor = "user",
         on_progress: Callable[[int, int], object] | None = None,
     ) -> ImportReport:
-        """Take the export at *path* in; return what became of every item.
+        """Import the export at *path*; return the outcome of every item.
 
         *mode*: "merge" adds what is not here, "upsert" also corrects what is here otherwise (the old version goes to
         the archive); both write in batches, and importing again takes the rest and nothing twice. "replace" puts the
@@ -866,7 +866,7 @@ class LongTermMemory:
         return await asyncio.to_thread(self._backfill.count_pending, chosen)
 
     async def flush(self, *, namespace: str | None = None) -> BackfillReport:
-        """Embed what is pending; say how many got their vector, and of which it holds only the beginning.
+        """Embed what is pending; report how many got their vector, and which texts were cut.
 
         It stops when the embedder fails (``embedding.problem`` says why); a text that it refuses, or always fails at,
         is passed over and stays pending, and has a line that says why.
@@ -937,11 +937,11 @@ class LongTermMemory:
 
     def _get(self, ids: Sequence[str], keys: Sequence[str], namespace: str) -> _OptionalMemories:
         ids = [*ids, *(self.keys.id_of_key(namespace, key) for key in keys)]
-        found = {id: entry for id, (_, entry) in self.entries.find(ids, namespace).items()}
-        if archived := [id for id in ids if id not in found and "@" in id]:
+        by_id = {id: entry for id, (_, entry) in self.entries.find(ids, namespace).items()}
+        if archived := [id for id in ids if id not in by_id and "@" in id]:
             versions = self.store.get(archived, namespace=store_namespace(namespace, ARCHIVE))
-            found.update({entry.id: entry for entry in versions if entry is not None})
-        return [from_entry(found[id]) if id in found else None for id in ids]
+            by_id.update({entry.id: entry for entry in versions if entry is not None})
+        return [from_entry(by_id[id]) if id in by_id else None for id in ids]
 
     def _now(self) -> datetime:
         return to_aware(self.clock(), self.zone)

@@ -196,7 +196,7 @@ def message_groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     An assistant message that calls tools, all tool messages directly after it, and everything up to the last result
     of its calls that comes later (others may speak meanwhile) are one group; each other message is its own.
     """
-    found: list[tuple[Message, ...]] = []
+    groups: list[tuple[Message, ...]] = []
     position = 0
     last = {
         place: place for place, message in enumerate(messages) if message.role == "assistant" and message.tool_calls
@@ -208,9 +208,9 @@ def message_groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
         while reach is not None and end < len(messages) and (end <= reach or messages[end].role == "tool"):
             reach = max(reach, last.get(end, reach))
             end += 1
-        found.append(tuple(messages[position:end]))
+        groups.append(tuple(messages[position:end]))
         position = end
-    return found
+    return groups
 
 
 def conversation_turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
@@ -246,27 +246,27 @@ def _answered_calls(messages: Sequence[Message]) -> Iterator[tuple[int, int, Too
 
 
 QUOTES: Final = "quotes"
-"""Of an answer: the ids of the memories whose words it repeats. It is no memory of its own, so that what was corrected
-does not live on in it, and it is forgotten with them."""
+"""Metadata of an answer: the ids of the memories whose words it repeats. It is no memory of its own, so that what was
+corrected does not live on in it, and it is forgotten with them."""
 
 TRUST: Final = "trust"
-"""Of a message: the least trusted word that was read when it was made, where that is less than its role's own."""
+"""Metadata of a message: the least trust of what was read when it was made, where that is below its role's."""
 
 RECALLED: Final = "recalled"
-"""Of a tool message: the ids of calls whose results show what is remembered already, such as a search of the memory.
-They are not remembered again."""
+"""Metadata of a tool message: the ids of calls whose results show what is remembered already, such as a search of the
+memory. They are not remembered again."""
 
 SCOPES: Final = "scopes"
-"""Of a message: the scopes of the memory that is made of it, by name."""
+"""Metadata of a message: the scopes of the memory that is made of it, by name."""
 
 TITLE: Final = "title"
-"""Of a message: the name that its conversation has where it was held."""
+"""Metadata of a message: the name that its conversation has where it was held."""
 
 MODEL: Final = "model"
-"""Of a model's message: the model that answered, with its version where the endpoint tells it."""
+"""Metadata of a model's message: the model that answered, with its version where the endpoint tells it."""
 
 USED: Final = "used"
-"""Of a memory: ids of memories that the answer was made with; named when one is forgotten."""
+"""Metadata of a memory: the ids of memories that the answer was made with; named when one is forgotten."""
 
 _MARK_BYTES: Final = 4
 
@@ -314,8 +314,8 @@ def tool_results_text(message: Message, calls: Sequence[ToolCallBlock] = ()) -> 
     """
     call_by_id = {call.id: call for call in calls}
     recalled = message.metadata.get(RECALLED)
-    known = recalled if isinstance(recalled, (list, tuple)) else ()
-    results = [result for result in message.tool_results if result.call_id not in known]
+    recalled_ids = recalled if isinstance(recalled, (list, tuple)) else ()
+    results = [result for result in message.tool_results if result.call_id not in recalled_ids]
     return "\n\n".join(_tool_result_text(result, call_by_id.get(result.call_id)) for result in results)
 
 

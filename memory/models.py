@@ -120,7 +120,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Another saying of the same memory: *at* which time, in which *session*, by whom."""
+    """Repetition of a memory: the time *at* which it was said again, the *session*, and the *actor*."""
 
     at: datetime
     session: str | None = None

@@ -44,18 +44,18 @@ class PinnedMemories:
         return {entry.id: from_entry(entry) for entry in entries}
 
     def _followed(self, store: LifecycleStore, partition: str) -> dict[str, Memory]:
-        held = self._held.setdefault(partition, _PinnedState())
-        changes = store.changes(held.cursor, namespace=partition)
+        state = self._held.setdefault(partition, _PinnedState())
+        changes = store.changes(state.cursor, namespace=partition)
         if not changes.complete or len(changes.written) + len(changes.removed) > _MAX_CHANGES:
-            held.memories = self._scanned(partition)  # what is written meanwhile is in the log behind the cursor
+            state.memories = self._scanned(partition)  # what is written meanwhile is in the log behind the cursor
         else:
             for id in (*changes.removed, *changes.written):
-                held.memories.pop(id, None)
-            written = store.get(changes.written, namespace=partition) if changes.written else []
-            pinned = (entry for entry in written if entry is not None and entry.metadata.get("pinned") is True)
-            held.memories.update((entry.id, from_entry(entry)) for entry in pinned)
-        held.cursor = changes.cursor
-        return held.memories
+                state.memories.pop(id, None)
+            entries = store.get(changes.written, namespace=partition) if changes.written else []
+            pinned = (entry for entry in entries if entry is not None and entry.metadata.get("pinned") is True)
+            state.memories.update((entry.id, from_entry(entry)) for entry in pinned)
+        state.cursor = changes.cursor
+        return state.memories
 
 
 @dataclass(slots=True)

@@ -95,7 +95,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The line that every item gets: what became of it (*outcome*), under which *id*, and why (*reason*).
+    """Report of one item: its *outcome*, the *id* of its memory, and the *reason*.
 
     *deferred* says that its vector is still to come and why; the text is found by its words meanwhile. *of* is the
     memory that it repeats, or nearly repeats (then it may be stored all the same). *spans* counts what was taken out
@@ -147,7 +147,7 @@ class Report:
 
 
 NEWEST: Final = "newest"
-"""Which memory of a conflict holds, where no id is given."""
+"""Choice of the memory of a conflict that holds, where no id is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,17 +119,17 @@ class _InterruptHandler:
 @contextmanager
 def _handling_interrupts() -> Iterator[_InterruptHandler]:
     """Take interrupts for the work inside, where they would be raised here, and raise after it if one came."""
-    held = _InterruptHandler()
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield held
+    handler = _InterruptHandler()
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield handler
         return
-    signal.signal(signal.SIGINT, held)
+    signal.signal(signal.SIGINT, handler)
     try:
-        yield held
+        yield handler
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if held.came:
+        if handler.came:
             raise KeyboardInterrupt
 
 

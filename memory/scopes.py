@@ -33,9 +33,9 @@ def scope_filter(scopes: Scopes | None = None, tags: Sequence[str] = (), where: 
         if not isinstance(scopes, Mapping):
             raise ArgumentError("scopes", scopes, "a mapping of scopes to their values is needed")
         conditions += [_scope_condition(_checked_word(name, "scopes"), value) for name, value in scopes.items()]
-    wanted = _checked_words(tags, "tags")
-    if wanted:
-        conditions.append({"tags": {"$in": list(wanted)}})
+    checked_tags = _checked_words(tags, "tags")
+    if checked_tags:
+        conditions.append({"tags": {"$in": list(checked_tags)}})
     if len(conditions) < 2:
         return conditions[0] if conditions else None
     return {"$and": conditions}
@@ -49,9 +49,9 @@ def _scope_condition(name: str, value: object) -> Filter:
     )
     if not values:
         raise ArgumentError(f"scopes[{name!r}]", value, "at least one value is needed")
-    wanted: Any = values[0] if len(values) == 1 else {"$in": list(values)}
-    condition = {f"scope.{name}": wanted}
-    return {"$or": [{SESSION_SCOPE: wanted}, condition]} if name == SESSION_SCOPE else condition
+    operand: Any = values[0] if len(values) == 1 else {"$in": list(values)}
+    condition = {f"scope.{name}": operand}
+    return {"$or": [{SESSION_SCOPE: operand}, condition]} if name == SESSION_SCOPE else condition
 
 
 def _checked_words(values: object, argument: str) -> tuple[str, ...]:

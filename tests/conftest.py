@@ -28,11 +28,13 @@ _REAL_HOME = Path.home()
 _RAM_DISK = Path("/dev/shm")
 _RAM_DISK_BYTES = 4 << 30
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; numpy reads it when it is imported
+# The ONNX runtime reports its use from threads that read the environment, which tests change: that ends in a crash.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--faults full`` runs the fault campaign (tests/test_faults) at the size that docs/reliability.md reports."""
+    """``--faults full`` runs the fault campaign (tests/test_faults) at the size of docs/appendix/fault-tests.md."""
     group = parser.getgroup("faults", "the fault campaign")
     group.addoption("--faults", choices=("reduced", "full"), default="reduced", help="how much of it is run")
     life = "how long tests/test_memory/test_life.py plays"

@@ -180,8 +180,8 @@ def test_a_space_with_its_metric_as_text_ranks_by_it(metric: Metric, limit: int 
     for number, given in enumerate((metric, metric.value)):
         path = f"sqlite:///{tmp_path / f'{number}.db'}"
         for store in (
-            open_store("numpy:", space=Space("toy", 2, given)),  # type: ignore[arg-type]
-            open_store(path, space=Space("toy", 2, given), matrix_limit=limit),  # type: ignore[arg-type]
+            open_store("numpy:", space=Space("toy", 2, given)),
+            open_store(path, space=Space("toy", 2, given), matrix_limit=limit),
         ):
             store.upsert(entries)
             answers.append([(match.entry.id, match.score) for match in store.search([1, 0])])
@@ -192,7 +192,7 @@ def test_a_space_with_its_metric_as_text_ranks_by_it(metric: Metric, limit: int 
 def test_a_policy_decision_with_the_text_reject_stores_nothing() -> None:
     class Rejecting:
         def decide(self, item: Memory) -> memory.PolicyDecision:
-            return memory.PolicyDecision("reject", "not wanted")  # type: ignore[arg-type]
+            return memory.PolicyDecision("reject", "not wanted")
 
     kept = LongTermMemory(open_store("numpy:"), policies=[Rejecting()])
     report = run_sync(kept.remember("tea"))

@@ -36,7 +36,7 @@ CHINESE: Final = "chinese"
 GERMAN: Final = "german"
 LONGEST_TERM: Final = 64
 _MOST_PARTS: Final = 16
-"""Of more parts, the whole is not worth a term."""
+"""Parts of a joined token up to which the whole is a term, too."""
 _CACHE_SIZE: Final = 50_000
 
 _SPACELESS_SCRIPTS = (
@@ -164,8 +164,8 @@ class _TokenTerms:
 
     def terms(self, tokens: Iterable[str]) -> list[str]:
         """Return the terms of *tokens*, one after the other."""
-        found = _looked_up(self._remembered, list(tokens), self._learn)
-        return list(chain.from_iterable(found))
+        term_lists = _looked_up(self._remembered, list(tokens), self._learn)
+        return list(chain.from_iterable(term_lists))
 
     def words(self, text: str) -> list[_Word]:
         """Return the words of ASCII *text*: no token goes over a space there, so that each is known by itself."""
@@ -247,10 +247,10 @@ class _TokenTerms:
 
 def _looked_up(cache: dict[str, T], keys: list[str], learn: Callable[[str], T]) -> list[T]:
     """Return the value of each of *keys*, learnt where it is not remembered."""
-    found = list(map(cache.get, keys))
-    if None in found:
-        found = [learn(key) if value is None else value for key, value in zip(keys, found, strict=True)]
-    return cast("list[T]", found)
+    values = list(map(cache.get, keys))
+    if None in values:
+        values = [learn(key) if value is None else value for key, value in zip(keys, values, strict=True)]
+    return cast("list[T]", values)
 
 
 def _remember(cache: dict[str, T], key: str, value: T) -> T:

@@ -73,8 +73,8 @@ def unknown_keyword(function: str, name: str, known: Collection[str]) -> TypeErr
     """Return the error for the keyword *name* that *function* does not take, with the *known* one that was meant."""
     from difflib import get_close_matches
 
-    meant = _OTHER_WORDS.get(name)
-    close = [meant] if meant in known else get_close_matches(name, known, n=1)
+    ours = _OTHER_WORDS.get(name)
+    close = [ours] if ours in known else get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}=?" if close else f"it takes {', '.join(sorted(known)) or 'no arguments'}"
     return TypeError(f"{function} takes no {name}=; {hint}")
 

@@ -94,7 +94,10 @@ class SpaceChanged(SpaceMismatch):
 
 
 class SpaceNotReady(VectorStoreError):
-    """A second space cannot be begun, filled or switched to now: *filling* is there, *pending* lack vectors."""
+    """A second space cannot be begun, filled or switched to now.
+
+    *filling* is the space being filled, *pending* the number of entries without a vector there, by namespace.
+    """
 
     def __init__(self, what: str, *, filling: Space | None, pending: Mapping[str, int] | None = None) -> None:
         self.filling = filling

@@ -32,7 +32,7 @@ class RecallReport:
     rows: int
     queries: int
     recall: float
-    """Of the ids that the exact search found, the share that the fast one found too; 1.0 where nothing was asked."""
+    """Share of the ids of the exact search that the fast one found too; 1.0 where nothing was asked."""
     worst: float
     """The same of the one question that lost most."""
     exact_seconds: float
@@ -86,10 +86,10 @@ def measure_recall(
             began = time.perf_counter()
             true = exact.nearest(query, size, namespace=namespace)
             between = time.perf_counter()
-            found = fast.nearest(query, size, namespace=namespace)
+            approximate = fast.nearest(query, size, namespace=namespace)
             ended = time.perf_counter()
             expected = [id for id, _ in true if id != query_id][:k]
-            got = {id for id, _ in found if id != query_id}
+            got = {id for id, _ in approximate if id != query_id}
             if i:
                 seconds.append((between - began, ended - between))
                 shares.append(sum(id in got for id in expected) / len(expected) if expected else 1.0)

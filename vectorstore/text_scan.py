@@ -11,7 +11,7 @@ from vectorstore.types import Entry
 
 @runtime_checkable
 class TextScanStore(Protocol):
-    """A store that need not read all its entries for that."""
+    """Store that finds such entries without reading all of them."""
 
     def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
         """As the function ``scan_holding``."""

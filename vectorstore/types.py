@@ -64,6 +64,10 @@ class Space:
     dimension: int
     metric: Metric = Metric.COSINE
 
+    if TYPE_CHECKING:
+
+        def __init__(self, fingerprint: str, dimension: int, metric: Metric | str = ...) -> None: ...
+
     def __post_init__(self) -> None:
         if isinstance(self.metric, str) and self.metric in tuple(Metric):
             object.__setattr__(self, "metric", Metric(self.metric))

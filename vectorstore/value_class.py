@@ -49,7 +49,7 @@ else:
 def _with_methods(cls: ClassT, *, shown: bool, eq: bool, frozen: bool, slots: bool) -> ClassT:
     fields = dataclasses.fields(cls)
     names = tuple(field.name for field in fields)
-    methods: dict[str, Any] = {"__init__": _UnmadeConstructor(cls, frozen=frozen)}
+    methods: dict[str, Any] = {"__init__": _LazyConstructor(cls, frozen=frozen)}
     if shown:
         methods["__repr__"] = _representation([field.name for field in fields if field.repr])
     if eq:
@@ -66,8 +66,11 @@ def _with_methods(cls: ClassT, *, shown: bool, eq: bool, frozen: bool, slots: bo
     return cls
 
 
-class _UnmadeConstructor:
-    """Constructor of *cls* that is made, and takes this place, when it is first asked for: most never are."""
+class _LazyConstructor:
+    """Descriptor in the place of ``__init__`` of *cls*: the first use compiles the constructor and puts it there.
+
+    Most commands make objects of few of their classes. Two threads at once compile it twice, which is harmless.
+    """
 
     def __init__(self, cls: type, *, frozen: bool) -> None:
         self._cls = cls

@@ -53,12 +53,12 @@ class McpSettings:
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The names of the servers; what is set of them may be secret."""
+        """Return the names of the servers; their settings may hold secrets."""
         return ", ".join(self.servers) or "none"
 
     @classmethod
     def of(cls, value: object) -> McpSettings:
-        """Return the settings of a TOML table; raise ``UnusableSetting`` naming the key that is none."""
+        """Return the settings of a TOML table; an unknown key raises ``UnusableSetting``."""
         if isinstance(value, McpSettings):
             return value
         if not isinstance(value, Mapping):
@@ -83,7 +83,7 @@ class AssistantSettings:
     offline: bool = False
     language: str | None = None
     language_of_file: bool = False
-    """Whether a memory file that is there must be in *language*; otherwise a new one alone gets it."""
+    """Require an existing memory file to be in *language*; otherwise the language is for a new file alone."""
     name: str | None = None
     """Name of the user, by which others may speak of them."""
     zone: str | None = None
@@ -104,13 +104,13 @@ class AssistantSettings:
     reply_limit: int = 200_000
     """Characters after which a reply is cut off, its reasoning counted."""
     silence_timeout: float = 300.0
-    """Seconds of silence after which a model's or an embedder's server is given up."""
+    """Seconds without an answer after which a request to a model or an embedder fails."""
     embedder: str = "auto"
     embedding_model: str | None = None
     embedding_base_url: str | None = None
     embedding_api_key: Secret | None = None
     embedding_cache: int = 0
-    """Megabytes of vectors that are kept in the memory's file, so that a text that comes again is not sent again."""
+    """Megabytes of vectors cached in the memory's file: a text that was embedded before is not sent again."""
     reranker: str | None = None
     """ONNX model that scores the best hits of a recall again: ``onnx:MODEL``."""
     token_budget: int = 16_000
@@ -124,17 +124,17 @@ class AssistantSettings:
     minimum_length: int = 0
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
     replacements: Literal["off", "model"] = "off"
-    """Who decides, when something is remembered, which older memories it replaces: nobody, or the model."""
+    """Judge of the older memories that a new one replaces: none, or the model."""
     extract_facts: bool = False
-    """Whether the model is asked after each turn which facts were stated in it, at the cost of tokens."""
+    """Ask the model after each turn for the facts stated in it, at the cost of tokens."""
     hook_tokens: int = 1_000
-    """Tokens of what a hook adds to a prompt in another client, at most."""
+    """Most tokens that a hook adds to a prompt in another client."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
-    """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
+    """Messages of another client's conversation that hooks keep: prompts and answers, prompts alone, or nothing."""
     resident_idle: int = 1800
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
     prompt_history: bool = True
-    """Whether the arrow keys of ``chat`` bring back what was typed in earlier conversations."""
+    """Offer the prompts of earlier conversations on the arrow keys of ``chat``."""
     automatic_backups: bool = True
     """Make a backup beside the memory after the first write of a day; keep seven of days and four of weeks."""
     backup_space: int = 1000
@@ -143,7 +143,7 @@ class AssistantSettings:
 
     @property
     def kind(self) -> str:
-        """Kind of the provider: the prefix of the model's name (``ollama:NAME``), or the one that is set up."""
+        """Kind of the provider: the prefix of the model's name (``ollama:NAME``), else the one with a key or host."""
         prefix, colon, _ = (self.model or "").partition(":")
         if colon and prefix in PROVIDER_KINDS:
             return prefix
@@ -213,16 +213,16 @@ class AssistantSettings:
     @property
     def embedding_key(self) -> str | None:
         """Key of the embedder's endpoint. OpenAI's key is used only if the endpoint is OpenAI's own."""
-        same = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_OPENAI_URL)
-        return _secret_value(self.embedding_api_key or (self.api_key if same else None))
+        shared = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_OPENAI_URL)
+        return _secret_value(self.embedding_api_key or (self.api_key if shared else None))
 
     def __post_init__(self) -> None:
-        for name, checked in _CHECKS.items():
+        for name, convert in _CHECKS.items():
             value = getattr(self, name)
             if value is None and getattr(type(self), name, "") is None:
                 continue
             try:
-                object.__setattr__(self, name, checked(value))
+                object.__setattr__(self, name, convert(value))
             except UnusableSetting:
                 raise
             except ValueError as error:
@@ -303,7 +303,7 @@ class Configuration:
 
     @property
     def former_memory(self) -> Path | None:
-        """Memory file in the folder of the project's former name, if no new memory has been begun."""
+        """Memory file in the folder of the project's former name, if no new memory exists."""
         former = _default_memory(FORMER_FOLDER)
         chosen = "memory" in self.origins or os.path.lexists(self.settings.memory)
         return None if chosen or not former.is_file() else former
@@ -338,8 +338,8 @@ def load_configuration(
 
 
 def _with_kept_keys(configuration: Configuration) -> Configuration:
-    """Return *configuration* with the keys that are kept for its endpoints, where none is given."""
-    if not configuration.path.with_suffix(".keys.toml").exists():  # as for most: spares the import
+    """Return *configuration* with the keys kept for its endpoints, where no other origin sets one."""
+    if not configuration.path.with_suffix(".keys.toml").exists():  # the usual case: spares the import
         return configuration
     from agent.assistant.key_store import KEYRING_ORIGIN, KeyringSecret, keys_path, read_keys
 
@@ -360,7 +360,7 @@ def _default_memory(folder: str) -> Path:
 
 
 def checked_setting(name: str, value: Any) -> Any:
-    """Return *value* as the setting *name* has it; one that it cannot have raises ``UnusableSetting``."""
+    """Return *value* in the type of the setting *name*; a value that it cannot have raises ``UnusableSetting``."""
     return getattr(AssistantSettings(**{name: value}), name)
 
 
@@ -381,7 +381,7 @@ def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         if required:
-            raise ConfigurationError(f"{path}: the file that {CONFIG_VARIABLE} names is not there") from None
+            raise ConfigurationError(f"{path}: the file that {CONFIG_VARIABLE} names does not exist") from None
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: the configuration cannot be read ({error})") from error
@@ -392,7 +392,7 @@ def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not TOML: {error}") from error
     if isinstance(values.get("memory"), str) and values["memory"].strip():
-        # A path in the file is meant from where the file stands, whatever folder the command runs in.
+        # A relative path in the file starts at the file's folder, whatever folder the command runs in.
         values["memory"] = path.parent / Path(values["memory"]).expanduser()
     return {name: (value, str(path)) for name, value in values.items()}
 

@@ -22,7 +22,7 @@ from agent.assistant.config import (
 )
 
 _TABLES: Final = ("mcp",)
-"""Settings that are tables, which are edited by hand or by the command of their own."""
+"""Settings that are tables: they are edited by hand."""
 
 
 def known_setting(name: str) -> str:
@@ -36,10 +36,10 @@ def known_setting(name: str) -> str:
 
 
 def write_settings(path: Path, values: Mapping[str, str | float | bool | None]) -> bool:
-    """Write *values* by setting, checked, into the file at *path*, which is made where there is none.
+    """Check *values* by setting and write them into the file at *path*, which is created where there is none.
 
-    None takes a setting out. Returns whether the file was changed; ``ConfigurationError`` says what is wrong with a
-    value, or why the file cannot be edited, which is then as it was.
+    None takes a setting out. Returns whether the file was changed. An unusable value, or a file that cannot be edited,
+    raises ``ConfigurationError`` and leaves the file as it was.
     """
     lines = {name: None if value is None else _toml_value(name, value) for name, value in values.items()}
     return _replace_settings(path, lines)
@@ -52,7 +52,7 @@ def _toml_value(name: str, value: Any) -> str:
     try:
         checked = checked_setting(name, value)
     except UnusableSetting as error:
-        raise ConfigurationError(describe_unusable(error, "what is to be set")) from None
+        raise ConfigurationError(describe_unusable(error, "the new value")) from None
     if checked is None:
         checked = value
     plain = checked if isinstance(checked, bool | int | float) else str(checked)
@@ -60,7 +60,7 @@ def _toml_value(name: str, value: Any) -> str:
 
 
 def _replace_settings(path: Path, lines: Mapping[str, str | None]) -> bool:
-    """Have the file set each name to its value in TOML, or not at all; return whether it was changed."""
+    """Set each name in the file at *path* to its TOML value, or take it out (None); return whether the file changed."""
     from vectorstore.sqlite import atomic_write
 
     target = path.resolve()  # a link is followed, so that a folder of dotfiles keeps its file
@@ -108,12 +108,12 @@ def with_setting(text: str, name: str, value: str | None) -> str:
     except tomllib.TOMLDecodeError:
         is_right = False
     if not is_right:
-        raise ConfigurationError(f"{name}: the file has it in a form that is not edited here: change it by hand")
+        raise ConfigurationError(f"{name}: the file sets it in a form that cannot be edited here: change it by hand")
     return after
 
 
 def _statement(lines: list[str], name: str) -> tuple[int, int]:
-    """Return the first line that sets *name*, and the line after its value, which may span several; 0, 0 for none."""
+    """Return the index of the line that sets *name* and that of the line after its value; (0, 0) where none does."""
     for first, line in enumerate(lines):
         if line.partition("=")[0].strip().strip("\"'") != name:
             continue

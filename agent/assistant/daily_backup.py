@@ -1,7 +1,7 @@
-"""Daily backup of a memory: made by a process of its own, which a command starts when it has written and is done.
+"""Daily backup of a memory, made by a process of its own, which a command starts after it has written.
 
-To see whether one is due costs a look at two files. The process leaves the terminal, gives way to others, and ends
-without a word: `tellback doctor` says when the last backup was made, and what is wrong.
+The check whether a backup is due reads the times of two files. The process has no terminal, runs at low priority and
+prints nothing: `tellback doctor` says when the last backup was made, and what is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MODULE: Final = "agent.assistant.daily_backup"
 
 
 def start_if_due(settings: AssistantSettings) -> bool:
-    """Start the process that makes the backup of today, if the settings want one and it is due; say whether."""
+    """Start the process that makes today's backup if one is wanted and due; return whether it was started."""
     if not settings.automatic_backups:
         return False
     from memory.internals import is_backup_due, was_tried
@@ -51,14 +51,15 @@ def start_if_due(settings: AssistantSettings) -> bool:
             cwd=memory.parent,
             start_new_session=True,
         )
-        threading.Thread(target=process.wait, name="tellback-backup", daemon=True).start()  # where this one stays
-    except OSError:  # a command that was done must not seem to have failed
+        # A process that stays, such as the memory server, must collect its ended child.
+        threading.Thread(target=process.wait, name="tellback-backup", daemon=True).start()
+    except OSError:  # the command itself has succeeded, and must not fail for its backup
         return False
     return True
 
 
 class DailyBackupWatch:
-    """Looks every ten minutes whether a backup is due, in a process that stays; ``stop`` ends it."""
+    """Checks every ten minutes whether a backup is due, in a process that stays; ``stop`` ends it."""
 
     def __init__(self, settings: AssistantSettings) -> None:
         self._settings = settings
@@ -67,7 +68,7 @@ class DailyBackupWatch:
             threading.Thread(target=self._watch, name="tellback-daily-backup", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """End the checks."""
         self._ended.set()
 
     def _watch(self) -> None:
@@ -82,5 +83,5 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(10)
     memory, megabytes = Path(sys.argv[1]), int(sys.argv[2])
-    with suppress(Exception):  # nobody listens; doctor says what is wrong
+    with suppress(Exception):  # no terminal: doctor reports the failure
         make_daily_backup(memory, now=datetime.now().astimezone(), max_bytes=megabytes * 1_000_000)

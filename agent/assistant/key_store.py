@@ -1,8 +1,8 @@
 """Keys of models' endpoints: each in the system's keyring where there is one, else in a private file.
 
 The file, ``config.keys.toml`` beside ``config.toml``, has a line for each endpoint: its key, or the name under which
-the keyring has it. So a key is known by the address that it is for, and sent to no other; and whether there is one is
-seen without the keyring, which takes long to ask.
+the keyring has it. So each key belongs to one address and is sent to no other, and a command without a key need not
+ask the keyring, which is slow.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KeyringSecret(Secret):
                 problem = f"it cannot be read ({type(error).__name__})"
         raise ConfigurationError(
             f"the key of {self._endpoint} is in the system's keyring: {problem}; "
-            "`tellback config set api_key` keeps a key anew"
+            "`tellback config set api_key` stores it again"
         )
 
 
@@ -84,12 +84,12 @@ def read_keys(path: Path) -> dict[str, Secret]:
 def keep_key(path: Path, endpoint: str, key: str) -> Secret:
     """Keep the *key* of *endpoint* in the keyring, or else in the file at *path*; return it as it is kept.
 
-    A keyring that does not give back what it was given is not used.
+    A keyring that does not return the key after it was set is not used.
     """
     service = _service_of(path)
     in_keyring = False
     if (keyring := usable_keyring()) is not None:
-        with suppress(Exception):  # locked, refused, broken: the file is the way then
+        with suppress(Exception):  # locked, refused, broken: the file keeps it then
             keyring.set_password(service, endpoint, key)
             in_keyring = keyring.get_password(service, endpoint) == key
     _write_lines(path, {**_read_lines(path), endpoint: f"{_REFERENCE}{service}" if in_keyring else key})

@@ -1,6 +1,6 @@
 """Local time: that of the user's zone where one is set, else of the machine.
 
-The zone is kept for each command by itself, since a resident process runs commands of several settings.
+The zone is a context variable, since a resident process runs commands with different settings.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _ZONE_FOLDER: Final = "/zoneinfo/"
 
 
 def use_zone(name: str | None) -> None:
-    """Take the zone *name* for local time from now on in this command; None takes that of the machine."""
+    """Use the zone *name* for local time in this command; None uses that of the machine."""
     _LOAD.set(None)
     _ZONE.set(zone_of(name))
 
 
 def load_zone_by(load: Callable[[], object]) -> None:
-    """Have *load* call ``use_zone`` when local time is first asked for, unless that is done before."""
+    """Call *load*, which calls ``use_zone``, when local time is first asked for, unless ``use_zone`` comes before."""
     _LOAD.set(load)
 
 
@@ -47,7 +47,7 @@ def local_now() -> datetime:
 
 
 def as_local(moment: datetime) -> datetime:
-    """Return *moment* aware: a naive one is a time of the local zone."""
+    """Return *moment* with a zone: a naive one is taken as local."""
     if moment.tzinfo is not None:
         return moment
     zone = _zone()
@@ -55,7 +55,7 @@ def as_local(moment: datetime) -> datetime:
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """Return the zone *name*; None for none, and where this system knows no zones."""
+    """Return the zone *name*; None for None, and for a name that this system does not know."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -67,7 +67,7 @@ def zone_of(name: str | None) -> tzinfo | None:
 
 
 def machine_zone() -> str | None:
-    """Return the name of the machine's zone, such as ``Europe/Lisbon``; None for UTC, and where none is told."""
+    """Return the name of the machine's zone, such as ``Europe/Lisbon``; None for UTC, and where it has no name."""
     name = os.environ.get("TZ", "").lstrip(":")
     if not name:
         try:

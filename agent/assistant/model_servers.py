@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from memory.http import HttpClient
 
 LOCAL_SERVERS: Final = {"http://127.0.0.1:8080/v1": "", "http://127.0.0.1:1234/v1": "lmstudio"}
-"""Where OpenAI-compatible servers listen unless told otherwise, and which it is if only one does there.
+"""Default addresses of OpenAI-compatible servers on this machine, with the kind where one server alone uses the port.
 
-Ollama's place is a setting. Port 8080 is that of llama.cpp, which says itself what it is, and of many others.
+Ollama's address is a setting. Port 8080 is the default of llama.cpp, which names itself, and of many others.
 """
 SERVICES: Final = {
     "openai": ("OpenAI", DEFAULT_OPENAI_URL, "api_key"),
@@ -88,17 +88,17 @@ class FoundServers:
 async def find_servers(configuration: Configuration) -> FoundServers:
     """Return the servers that answer within two seconds, and the services that there is a key for."""
     settings = configuration.settings
-    asked = [_ollama(settings)]
+    candidates = [_ollama(settings)]
     if settings.base_url is not None:
-        asked.append(_compatible(settings.base_url, settings.model_server))
-    asked += [_compatible(address, kind) for address, kind in LOCAL_SERVERS.items()]
-    unique = {server.address.replace("localhost", "127.0.0.1"): server for server in reversed(asked)}
+        candidates.append(_compatible(settings.base_url, settings.model_server))
+    candidates += [_compatible(address, kind) for address, kind in LOCAL_SERVERS.items()]
+    unique = {server.address.replace("localhost", "127.0.0.1"): server for server in reversed(candidates)}
     async with _client(settings, _SEARCH_SECONDS, connect=_CONNECT_SECONDS) as client:
-        found = await asyncio.gather(
+        answers = await asyncio.gather(
             *(_answering(server, configuration, client) for server in reversed(unique.values())), return_exceptions=True
         )
-    services = [found for found in map(service, SERVICES) if _known_key(found, configuration) is not None]
-    answered = tuple(server for server in found if isinstance(server, ModelServer))
+    services = [known for known in map(service, SERVICES) if _known_key(known, configuration) is not None]
+    answered = tuple(server for server in answers if isinstance(server, ModelServer))
     return FoundServers(answered, tuple(services))
 
 
@@ -140,14 +140,14 @@ def service(name: str) -> ModelServer:
 
 def _ollama(settings: AssistantSettings) -> ModelServer:
     host = settings.ollama_host
-    found = {} if host is None else {"ollama_host": host}
-    return ModelServer("Ollama", ollama_address(host or ""), found, "ollama:")
+    settings_of_server = {} if host is None else {"ollama_host": host}
+    return ModelServer("Ollama", ollama_address(host or ""), settings_of_server, "ollama:")
 
 
 def _compatible(address: str, kind: str | None = None) -> ModelServer:
     """Return the OpenAI-compatible server at *address*, of the *kind* that settings name."""
-    found = {"base_url": address} | ({"model_server": kind} if kind else {})
-    return ModelServer(_TITLES.get(kind or "", address), address, found, key_setting="api_key")
+    settings_of_server = {"base_url": address} | ({"model_server": kind} if kind else {})
+    return ModelServer(_TITLES.get(kind or "", address), address, settings_of_server, key_setting="api_key")
 
 
 def _client(settings: AssistantSettings, seconds: float, *, connect: float | None = None) -> HttpClient:
@@ -176,9 +176,10 @@ async def _answering(
 
 
 def _known_key(server: ModelServer, configuration: Configuration) -> Secret | None:
-    """Return the key of *server*: the one kept for its address, or the one given for it; never that of another.
+    """Return the key kept or configured for the address of *server*; None for a server without one.
 
-    A key in the environment is that of its service, unless an address stands there, too.
+    A key is never returned for another address. A key in the environment belongs to its service, unless the
+    environment names an address, too.
     """
     if server.key_setting is None:
         return None
@@ -186,11 +187,11 @@ def _known_key(server: ModelServer, configuration: Configuration) -> Secret | No
     if (kept := read_keys(keys).get(server.address)) is not None:
         return kept
     settings, origins = configuration.settings, configuration.origins
-    given: Secret | None = getattr(settings, server.key_setting)
+    configured: Secret | None = getattr(settings, server.key_setting)
     if origins.get(server.key_setting) in (KEYRING_ORIGIN, str(keys)):
         return None
     is_service = not server.settings
     address = "base_url" if server.key_setting == "api_key" else "anthropic_base_url"
     address_given = origins.get(address) == ENVIRONMENT_VARIABLES[address]
     own = server.address == settings.endpoint_of(server.key_setting)
-    return given if own or (is_service and not address_given) else None
+    return configured if own or (is_service and not address_given) else None

@@ -43,7 +43,7 @@ class ProfileText:
 
 
 async def describe_profile(provider: Provider, profile: Profile, *, share_sensitive: bool = False) -> ProfileText:
-    """Return what *profile* says, in words of the model of *provider*; a sentence that cites no item is left out.
+    """Return *profile* in sentences by the model of *provider*; a sentence that cites no item is left out.
 
     Memories marked as sensitive are shown to a remote model only with *share_sensitive*. A model that fails raises
     ``RunError``.
@@ -64,7 +64,7 @@ async def describe_profile(provider: Provider, profile: Profile, *, share_sensit
 
 
 def profile_items(profile: Profile, *, sensitive: bool = True) -> list[ContextItem]:
-    """Return the memories of *profile* as items, each once, numbered in its order; *sensitive* ones only if wanted."""
+    """Return the memories of *profile* as items, each once, numbered in its order; sensitive ones with *sensitive*."""
     shown = {entry.memory.id: entry for entry in reversed(profile) if sensitive or not entry.memory.sensitive}
     items = with_standing([item_from_hit(Hit(entry.memory, 0.0), 0) for entry in shown.values()])
     ends = {

@@ -1,7 +1,7 @@
-"""Checks of settings: each takes a value as flags, the environment or the file give it, and returns it as it is used.
+"""Checks of settings: each takes a value from a flag, the environment or the file, and returns it in its final type.
 
-A value that is unusable raises ``ValueError`` with what would be right. Written by hand, since every command reads the
-settings, and a library for it takes longer to import than most commands take to run.
+An unusable value raises ``ValueError`` with what would be right. Written by hand, since every command reads the
+settings, and a validation library takes longer to import than most commands take to run.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ class Secret:
 
 
 def text(value: object) -> str:
-    """Return a text as it is."""
+    """Return *value*, which must be a text."""
     if not isinstance(value, str):
         raise ValueError("a text is needed")
     return value
 
 
 def secret(value: object) -> Secret:
-    """Return a text as one that is never shown."""
+    """Return a text as a ``Secret``, which is never shown."""
     return value if isinstance(value, Secret) else Secret(text(value))
 
 
 def switch(value: object) -> bool:
-    """Return a boolean, which the environment gives as a word."""
+    """Return a boolean; the environment gives it as a word, such as "yes"."""
     if isinstance(value, bool):
         return value
-    found = _SWITCHES.get(str(value).strip().lower()) if isinstance(value, (str, int)) else None
-    if found is None:
+    enabled = _SWITCHES.get(str(value).strip().lower()) if isinstance(value, (str, int)) else None
+    if enabled is None:
         raise ValueError("a boolean is needed: true or false")
-    return found
+    return enabled
 
 
 def path(value: object) -> Path:
-    """Return a path, a tilde being the home."""
+    """Return a path with the tilde expanded."""
     if not isinstance(value, (str, Path)) or not str(value).strip():
         raise ValueError("the path of a file is needed")
     return Path(value).expanduser()
@@ -85,11 +85,11 @@ def number(*, least: float | None = None, above: float | None = None) -> Check:
     """Return the check of a finite number of at least *least*, or greater than *above*."""
 
     def check(value: object) -> float:
-        found = _number(value, float)
-        if found is None or (least is not None and found < least) or (above is not None and found <= above):
+        amount = _number(value, float)
+        if amount is None or (least is not None and amount < least) or (above is not None and amount <= above):
             bound = f"of at least {least:g}" if least is not None else f"above {above:g}"
             raise ValueError(f"a number {bound} is needed")
-        return float(found)
+        return float(amount)
 
     return check
 
@@ -99,8 +99,8 @@ def _number(value: object, kind: type[int] | type[float]) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     try:
-        found = kind(value)
-        return found if math.isfinite(found) and (isinstance(value, str) or found == value) else None
+        parsed = kind(value)
+        return parsed if math.isfinite(parsed) and (isinstance(value, str) or parsed == value) else None
     except (ValueError, OverflowError):
         return None
 
@@ -130,7 +130,7 @@ def name(value: object) -> str | None:
 
 
 def zone(value: object) -> str | None:
-    """Return the name of a time zone; None for a blank one, which leaves that of the machine."""
+    """Return the name of a time zone; None for a blank one: the zone of the machine holds then."""
     key = text(value).strip()
     if not key:
         return None
@@ -162,7 +162,7 @@ def thinking(value: object) -> str | int:
 
 
 def window(value: object) -> str:
-    """Return which part of a conversation a model sees: all, or a kind of window with its size."""
+    """Return the window of the conversation that a model sees: all, or a kind of window with its size."""
     chosen = text(value).strip()
     kind, _, size = chosen.partition(":")
     if chosen != "all" and (kind not in WINDOW_KINDS or not size.isdecimal() or int(size) < 1):
@@ -206,7 +206,7 @@ def http_address(value: object) -> str:
 
 
 def ollama_host(value: object) -> str:
-    """Return what ``OLLAMA_HOST`` names, as it is."""
+    """Return the value of ``OLLAMA_HOST``, unchanged, if it names an address."""
     http_address(ollama_address(text(value)))
     return text(value)
 

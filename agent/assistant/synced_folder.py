@@ -27,9 +27,9 @@ _MARKS: Final = (
 
 
 def syncing_service(path: Path, *, home: Path | None = None) -> str | None:
-    """Return the service that copies the folder of *path* to other machines; None where none is known to.
+    """Return the service that copies the folder of *path* to other machines; None where none is recognised.
 
-    A mark in the *home* itself says nothing of all that is in it: some services keep their settings there.
+    A mark in the *home* itself does not count: some services keep their settings there.
     """
     home = home or Path.home()
     for folder in path.absolute().parents:
@@ -44,7 +44,7 @@ def syncing_service(path: Path, *, home: Path | None = None) -> str | None:
 
 
 def synced_warning(path: Path, *, home: Path | None = None) -> str | None:
-    """Return what to tell of a memory file at *path* in a synced folder; None where it is in none."""
+    """Return the warning about a memory file at *path* in a synced folder; None for any other folder."""
     service = syncing_service(path, home=home)
     if service is None:
         return None

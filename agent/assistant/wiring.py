@@ -46,10 +46,8 @@ if TYPE_CHECKING:
     from vectorstore import Filter
 
 DEFAULT_SYSTEM_PROMPT = "You are the user's personal assistant."
-
-
 _RERANKED = 20
-"""Hits that a reranker reads: on a processor, each costs as much as embedding its text anew."""
+"""Hits that a reranker reads: on a CPU, each costs about as much as embedding its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ class OpenedMemory:
         return KnowledgeBase(self.memory, collection=collection, namespace=self.namespace)
 
     async def knowledge_bases(self, collection: str | None = None) -> list[KnowledgeBase]:
-        """Return the knowledge base of *collection*, or (None) those of all collections that there are."""
+        """Return the knowledge base of *collection*, or (None) those of all collections."""
         names = await self.knowledge().collections() if collection is None else (collection,)
         return [self.knowledge(name) for name in names]
 
@@ -93,7 +91,7 @@ class Assistant:
     notes: tuple[str, ...] = ()
 
     async def start(self) -> list[str]:
-        """Connect the MCP servers; return what a person should know of them, such as one that is left out."""
+        """Connect the MCP servers; return notes for the user, such as a server that is left out."""
         await self.agent.start()
         return [*self.notes, *(note for connector in self.connectors for note in connector.notes)]
 
@@ -145,12 +143,12 @@ def open_configured_memory(
 def open_assistant(
     settings: AssistantSettings, *, reads_only: bool = False, attached: PassageRetriever | None = None
 ) -> Assistant:
-    """Open the memory file, as ``open_configured_memory`` does, and put the agent together around it.
+    """Open the memory file, as ``open_configured_memory`` does, and build the agent around it.
 
-    A model is given tools to search, read, note, correct and forget, the last two with approval each time; with
-    *reads_only* it searches and reads. *reads_only*: a memory file that is missing, or cannot be read, is an error;
-    else it is made, and a turn that cannot read it is answered without it. *attached*: documents of this conversation
-    alone, which are searched beside the memory.
+    A model gets tools to search, read, note, correct and forget, the last two with approval each time. With
+    *reads_only* it can only search and read, and a memory file that is missing or cannot be read is an error; without,
+    a missing file is created, and a turn that cannot read it is answered without memory. *attached* are documents of
+    this conversation alone, which are searched beside the memory.
     """
     client = make_http_client(settings) if settings.model is not None or settings.embeds_at_an_endpoint else None
     provider = make_provider(settings, client)
@@ -164,10 +162,10 @@ def open_assistant(
 async def change_assistant(
     assistant: Assistant, settings: AssistantSettings, attached: PassageRetriever | None = None
 ) -> Assistant:
-    """Return an assistant with the model of *settings* around the memory that *assistant* has open.
+    """Return an assistant with the model of *settings* around the open memory of *assistant*.
 
-    Its tools are connected; the agent of the old one is closed. A model that cannot be set up raises
-    ``ConfigurationError``, and the old assistant stays as it was.
+    Its tools are connected, and the old agent is closed. A model that cannot be set up raises ``ConfigurationError``
+    and leaves the old assistant as it was.
     """
     client = make_http_client(settings) if settings.model is not None else None
     provider = make_provider(settings, client)
@@ -181,7 +179,7 @@ async def change_assistant(
 def _make_assistant(
     opened: OpenedMemory, provider: Provider, *, reads_only: bool, attached: PassageRetriever | None
 ) -> Assistant:
-    """Return the agent of the settings with *provider* around the memory *opened*."""
+    """Return the assistant with *provider* around the memory *opened*."""
     from agent.agent import Agent
     from agent.configuration import AgentSettings
     from agent.tools.builtin import calculator, clock
@@ -225,12 +223,12 @@ def _make_assistant(
 
 
 def user_zone(settings: AssistantSettings) -> tzinfo | None:
-    """Return the time zone of the settings, or else of the machine; None where it tells none."""
+    """Return the time zone of the settings, or else of the machine; None where the machine names none."""
     return zone_of(settings.zone or machine_zone())
 
 
 def make_mcp_servers(settings: AssistantSettings) -> dict[str, McpServer]:
-    """Return the MCP servers of the settings by name; ``ConfigurationError`` names what is wrong with one."""
+    """Return the MCP servers of the settings by name; an unusable one raises ``ConfigurationError``."""
     from pydantic import ValidationError
 
     from agent.mcp.settings import McpServer
@@ -258,16 +256,17 @@ def make_mcp_connectors(settings: AssistantSettings) -> tuple[list[McpTools], li
 
     register = DefinitionRegister(platformdirs.user_state_path("tellback") / "mcp-tools.json")
     reached = {name: server for name, server in servers.items() if server.is_local or not settings.offline}
-    notes = [f"MCP server {name}: offline, so its tools are left out" for name in servers.keys() - reached.keys()]
+    notes = [f"MCP server {name}: offline, so its tools are left out" for name in servers if name not in reached]
     return [McpTools(name, server, register=register, optional=True) for name, server in reached.items()], notes
 
 
 def make_memory_server_of(
     opening: asyncio.Future[OpenedMemory], *, within: Filter | None = None, read_only: bool = False
 ) -> Server[Any]:
-    """Return the MCP server of a memory that is open, or being opened; in an event loop.
+    """Return the MCP server of a memory that is open or being opened; call it in an event loop.
 
-    What is marked sensitive it shows only by the user's setting. *within* selects what is shown unasked.
+    Memories marked sensitive are shown only if the settings allow it. *within* selects the memories that are shown
+    unless a call asks for all.
     """
     from importlib.metadata import version
 
@@ -312,7 +311,7 @@ def make_model_settings(settings: AssistantSettings) -> ModelSettings:
 
 
 def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Provider:
-    """Return the provider of the model that is set, or the one that answers with quotes."""
+    """Return the provider of the configured model; without a model, the one that answers with quotes."""
     from agent.providers.extractive import QuotingProvider
 
     if settings.model is None:
@@ -356,7 +355,7 @@ def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy
     if kind == "tokens":
         return window
     if settings.model is None:
-        raise ConfigurationError("window summary needs a model that sums up; without one, tokens:NUMBER does")
+        raise ConfigurationError("window summary needs a model, which writes it; without one, use tokens:NUMBER")
     return SummaryWindow(window, summarizer(provider), down_to=half)
 
 
@@ -373,7 +372,7 @@ def make_write_policies(settings: AssistantSettings, client: HttpClient | None =
         policies.append(NearDuplicates(fold=settings.near_duplicates == "fold"))
     if settings.replacements == "model":
         if settings.model is None:
-            raise ConfigurationError("replacements model needs a model that judges: TELLBACK_MODEL")
+            raise ConfigurationError("replacements model needs a model, which judges them: set TELLBACK_MODEL")
         from agent.context.replacement_judge import replacement_judge
 
         policies.append(replacement_judge(make_provider(settings, client), share_sensitive=settings.share_sensitive))
@@ -383,8 +382,8 @@ def make_write_policies(settings: AssistantSettings, client: HttpClient | None =
 def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Embedder | None:
     """Return the embedder of the settings; None leaves the choice to the memory (local if installed, else words).
 
-    "static" are static vectors for everything; "local" is the memory's choice, too, and raises ``MissingExtra`` where
-    nothing local is installed.
+    "static" gives static vectors to everything. "local" leaves the choice to the memory, too, and raises
+    ``MissingExtra`` where no local embedder is installed.
     """
     kind, model = settings.embedder_kind, settings.embedder_model
     if kind in ("local", "static"):
@@ -417,9 +416,9 @@ def download_models(settings: AssistantSettings) -> None:
     """Fetch the named ONNX models of the settings that are not on this machine."""
     embeds = settings.embedder_kind == "onnx" and settings.embedder_model
     if not embeds and settings.reranker is None:
-        raise ConfigurationError("TELLBACK_EMBEDDER or TELLBACK_RERANKER names a model to download: onnx:MODEL")
+        raise ConfigurationError("no model to download: set TELLBACK_EMBEDDER or TELLBACK_RERANKER to onnx:MODEL")
     if settings.offline:
-        raise ConfigurationError("offline, no model is downloaded")
+        raise ConfigurationError("no model is downloaded while offline is set")
     if embeds:
         _make_onnx_embedder(settings.embedder_model, download=True)
     make_recall_hooks(settings, download=True)
@@ -445,18 +444,18 @@ def _make_onnx_embedder(model: str, *, download: bool = False) -> Embedder:
 
 @contextmanager
 def _model_errors(setting: str, model: str, *, download: bool) -> Generator[None, None, None]:
-    """Raise ``ConfigurationError`` for a *model* that a *setting* names and that cannot be used."""
+    """Raise ``ConfigurationError`` where the *model* that a *setting* names cannot be used."""
     try:
         yield
     except ArgumentError as error:
         raise ConfigurationError(f"{setting} onnx:{model}: {error.expected}") from error
     except EmbedderError as error:
-        way = "" if download else ", or by `tellback reembed --download`"
-        raise ConfigurationError(f"{setting} onnx:{model}: {error}{way}") from error
+        hint = "" if download else ", or by `tellback reembed --download`"
+        raise ConfigurationError(f"{setting} onnx:{model}: {error}{hint}") from error
 
 
 def make_reembedding_target(settings: AssistantSettings) -> Embedder | None:
-    """Return the embedder to give everything vectors of; None: the memory's own."""
+    """Return the embedder that re-embedding uses; None: the memory's own."""
     return local_embedder() if settings.embedder_kind in ("auto", "local") and local_available() else None
 
 
@@ -483,7 +482,10 @@ def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedde
 
 
 def changed_recall_settings(settings: RecallSettings, changes: Sequence[str]) -> RecallSettings:
-    """Return *settings* with *changes* such as ``conversation.session=0.2``; raise ``ConfigurationError``."""
+    """Return *settings* with *changes* such as ``conversation.session=0.2``.
+
+    An unknown setting, or a value that is no number, raises ``ConfigurationError``.
+    """
     for change in changes:
         name, _, value = change.partition("=")
         part, _, field = name.strip().rpartition(".")
@@ -492,7 +494,9 @@ def changed_recall_settings(settings: RecallSettings, changes: Sequence[str]) ->
         if hasattr(owner, field) and old is None:  # it follows the profile of the embedder
             old = 0.0
         if isinstance(old, bool) or not isinstance(old, (int, float)):
-            raise ConfigurationError(f"no setting {name!r} that is a number; such as candidates, conversation.session")
+            raise ConfigurationError(
+                f"{name!r} is no setting of recall that is a number; candidates and conversation.session are"
+            )
         try:
             new = type(old)(value)
         except ValueError as error:

@@ -99,9 +99,9 @@ DEFAULT_PROFILE_TOKENS = 1_000
 class ContextSources:
     """Sources of the context of a turn, before the budget: the user's *prompt*, and what was *gathered* for it.
 
-    An item that is pinned and recalled is shown as pinned. *rules* of dealing with recalled items go into the system
-    prompt, and *situation*, what day it is and who asks. *seed* is a secret that no stored text can hold: the mark of
-    the items is made from it.
+    An item that is pinned and recalled is shown as pinned. With *rules*, the rules about recalled items go into the
+    system prompt; so does the *situation*: the day and the user. *seed* is a secret that no stored text can contain;
+    the mark of the items is made from it.
     """
 
     prompt: Message
@@ -149,7 +149,7 @@ def assemble_context(
     untrusted = [sources.system, sources.situation, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
     mark = unused_mark(untrusted, sources.seed)
     rules = item_rules(mark) if sources.rules else ""
-    # What changes once a day comes last: what is before it stays in a provider's cache.
+    # The situation changes daily and comes last, so that the text before it stays in a provider's cache.
     system = "\n\n".join(part for part in (sources.system, rules, sources.situation) if part)
     view = Window(stored.messages) if window is None else window.apply(stored.messages)
     room = None
@@ -160,7 +160,7 @@ def assemble_context(
     chosen = _select_context(sources, view.messages, room, profile, ItemCosts(mark, counter))
     history = from_first_user_message(chosen.history)
     shown, placed = {id(message) for message in history}, _items_in_history(sources, chosen.recalled)
-    # What the window shows anyway is not shown again.
+    # Items that the window shows as messages are not rendered again.
     inside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) in shown]
     outside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) not in shown]
     numbered = numbered_items((*chosen.pinned, *outside, *inside), cited_numbers(stored.messages))
@@ -207,7 +207,7 @@ def _select_context(
 
 
 def _omitted_items(gathered: GatheredContext, chosen: ContextSelection, profile: int) -> list[Omitted]:
-    """Return the items that had no room, each once: a pinned one that was recalled, too, had two chances."""
+    """Return the items that had no room, each once; one both pinned and recalled counts as recalled."""
     kept = {(item.lane, item.id) for item in (*chosen.pinned, *chosen.recalled)}
     reasons = {(item.lane, item.id): f"over the {profile} tokens for pinned memories" for item in gathered.pinned}
     reasons.update({(item.lane, item.id): OVER_CONTEXT_BUDGET for item in gathered.recalled})
@@ -227,7 +227,7 @@ def _omission_notes(stored: SessionHistory, window: tuple[Message, ...], shown: 
 
 
 def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) -> dict[int, int]:
-    """Return the message of history (``id``) that each of *recalled* is, by its index."""
+    """Return the ``id`` of the history's message for the index of each of *recalled* that is such a message."""
     history = sources.gathered.history
     numbered = zip(history.sequences, map(id, history.messages), strict=True)
     messages = {number: message for number, message in numbered if number != NO_SEQUENCE}
@@ -239,7 +239,7 @@ def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) 
 
 
 def _heading_of_recalled(gathered: GatheredContext) -> str:
-    """Return the line above what was recalled; only a doubt is worth one."""
+    """Return the line above the recalled items: a doubt about them, or "" for none."""
     return "" if gathered.abstain is None else _DOUBTFUL_HEADINGS[gathered.abstain]
 
 

@@ -46,7 +46,7 @@ class ItemCosts:
     counter: TokenCounter
 
     def item(self, item: ContextItem) -> int:
-        """Return the cost of *item* by itself: no less than beside others, so the sum never exceeds the room."""
+        """Return the cost of *item* alone, which is at least its cost beside others: the sum never exceeds the room."""
         return self.counter.count(render_item(item) + "\n")
 
     def heading(self, heading: str) -> int:
@@ -96,10 +96,10 @@ def select_within_budget(
     costs: ItemCosts,
     in_history: Mapping[int, int] | None = None,
 ) -> ContextSelection:
-    """Choose from both for *room* tokens; both keep their order.
+    """Select from *recalled* and *history* for *room* tokens; both keep their order.
 
-    *in_history* maps the indexes of the items that are messages of *history* to these (``id(message)``): shown there,
-    they take no room of their own.
+    *in_history* maps indexes of items that are messages of *history* to these (``id(message)``): shown there, they take
+    no room of their own.
     """
     counter = costs.counter
     turns = _split_turns([message for message in history if message.role != "system"])
@@ -129,7 +129,7 @@ def _tokens(messages: Sequence[Message], counter: TokenCounter) -> int:
 
 
 class _BudgetedItems:
-    """Items that are shown, by their indexes, and the room that is left: those that a message shows take none."""
+    """Items that are shown, by their indexes, and the room left; an item that a message shows takes none."""
 
     def __init__(self, room: int, heading: str, costs: ItemCosts) -> None:
         self.room = room
@@ -139,7 +139,7 @@ class _BudgetedItems:
         self._heading, self._costs = costs.heading(heading), costs
 
     def add(self, index: int, item: ContextItem, *, in_history: bool = False) -> None:
-        """Show *item*, if it fits or is shown in the history anyway."""
+        """Show *item* if it fits, or if the history shows it anyway."""
         if in_history:
             self.kept[index] = item
             return
@@ -154,7 +154,7 @@ class _BudgetedItems:
         self.room -= base + self._paid[index]
 
     def release(self, index: int, item: ContextItem) -> None:
-        """Give back the room of an item that a message shows now, whole."""
+        """Give back the room of an item that is now shown by a message."""
         if index in self._paid:
             self.room += self._paid.pop(index) + (0 if self._paid else self._heading)
             self.kept[index] = item

@@ -21,16 +21,16 @@ _STEM_LENGTH = 5
 _LEAST_WORDS = 4
 """Words that a sentence must have for its support to be judged."""
 _SUPPORT_SHARE = 0.2
-"""Share of a sentence's words that the items it cites must hold, in any of their forms. A sentence may say in other
-words what an item says, so this finds only what has nothing to do with it."""
+"""Share of a sentence's words that the items it cites must contain, in any form. A sentence may paraphrase an item, so
+this finds only sentences that have nothing to do with it."""
 _REACH = 80
 """Characters between a quotation and the marker that it belongs to."""
 
 
 def check_citations(text: str, items: Sequence[ContextItem]) -> tuple[str, ...]:
-    """Return what is wrong with the citations of *text*, each in words: unknown numbers, quotations that are not found,
-    sentences that share next to no word with what they cite."""
-    prose = _CODE.sub(lambda found: " " * len(found[0]), text)
+    """Return the faults of the citations in *text*, in words: unknown numbers, quotations that are not found, sentences
+    that share almost no word with the items they cite."""
+    prose = _CODE.sub(lambda code: " " * len(code[0]), text)
     shown = {item.number: item for item in items}
     cited = list(dict.fromkeys(int(number) for number in _MARKER.findall(prose)))
     problems = [f"[{number}] names nothing that was shown" for number in cited if number not in shown]
@@ -48,8 +48,8 @@ def check_citations(text: str, items: Sequence[ContextItem]) -> tuple[str, ...]:
         words = [word[:_STEM_LENGTH] for word in _plain(_MARKER.sub(" ", match[0])).split() if len(word) > 3]
         if len(words) < _LEAST_WORDS or not all(number in shown for number in numbers):
             continue
-        held = {word[:_STEM_LENGTH] for number in numbers for word in texts[number].split()}
-        if sum(word in held for word in words) < _SUPPORT_SHARE * len(words):
+        cited_words = {word[:_STEM_LENGTH] for number in numbers for word in texts[number].split()}
+        if sum(word in cited_words for word in words) < _SUPPORT_SHARE * len(words):
             problems.append(f"nothing in [{numbers[0]}] supports \u201c{' '.join(match[0].split())}\u201d")
     return tuple(problems)
 

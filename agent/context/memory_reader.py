@@ -154,19 +154,19 @@ _SMALL_MEMORY = 20
 
 
 def above_floor(
-    items: Sequence[ContextItem], found: RecallResult | Passages, *, share: float, searched: int | None = None
+    items: Sequence[ContextItem], result: RecallResult | Passages, *, share: float, searched: int | None = None
 ) -> tuple[list[ContextItem], list[Omitted]]:
     """Return the items above the floor, in their order, and those below it with the reason.
 
-    Left out is what scores less than *share* of the best, and everything where *found*, their result, doubts that
-    anything is near. *searched* is the number of items that there were to find (None: not known); in a small memory the
-    best one always stays. A *share* of 0 leaves nothing out.
+    Items that score less than *share* of the best are left out, and all items where *result*, from which they come,
+    doubts that any is near. *searched* is the number of items that were searched (None: not known); in a small memory
+    the best one always stays. A *share* of 0 leaves nothing out.
     """
     best = max((item.score for item in items), default=0.0)
     if best <= 0 or not share:
         return list(items), []
     lowest, reason = best * share, _BELOW_SHARE.format(share=share)
-    if found.abstain is not None and not (found.near and (found.confidence or found.abstain == "other")):
+    if result.abstain is not None and not (result.near and (result.confidence or result.abstain == "other")):
         lowest, reason = best, _NOTHING_NEAR
         if searched is None or searched > _SMALL_MEMORY:
             return [], [Omitted(item.id, reason) for item in items]
@@ -207,14 +207,14 @@ class ReadRecorder:
     errors: list[Exception] = field(default_factory=list)
 
     async def read(self, part: MemoryPart, read: Callable[[], Awaitable[T]], default: T, *, when: bool = True) -> T:
-        """Return what *read* gives, or *default* where it fails, or not *when* there is nothing to read."""
+        """Return the result of *read*, or *default* where it fails or *when* is False."""
         if not when:
             return default
         began, count, problem, record = self.timer(), 0, "", None
         try:
             value = await read()
-            found = value.messages if isinstance(value, SessionHistory) else value
-            count = len(found) if isinstance(found, Sequence) else 0
+            items = value.messages if isinstance(value, SessionHistory) else value
+            count = len(items) if isinstance(items, Sequence) else 0
             problem, _ = redact_secrets("; ".join(getattr(value, "degraded", ())))
             return value
         except Exception as error:  # a store, an embedder, a disk: the run goes on without, and says so
@@ -231,7 +231,7 @@ class ReadRecorder:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReader:
-    """Reads, for each prompt: the session's history, the pinned memories, and *k* memories and passages about it."""
+    """Reads for each prompt the session's history, the pinned memories, and *k* memories and passages about it."""
 
     memory: AgentMemory | None
     sessions: HistoryReader
@@ -239,14 +239,14 @@ class MemoryReader:
     namespace: str = ""
     k: int = 10
     sensitive: bool = True
-    """True if memories that were marked sensitive may be shown to the model."""
+    """Show memories marked sensitive to the model."""
     floor: float = DEFAULT_RELEVANCE_FLOOR
     """Share of the best score below which an item is left out."""
     options: MemoryOptions = field(default_factory=MemoryOptions)
     knows_user: bool = False
-    """True if name, home and work of the user are shown with what is pinned."""
+    """Show name, home and work of the user with the pinned memories."""
     zone: tzinfo | None = None
-    """Time zone of the days that items are shown with; None: that of the machine."""
+    """Time zone of the days shown with items; None: that of the machine."""
     clock: Clock = system_clock
 
     @property
@@ -267,8 +267,8 @@ class MemoryReader:
     ) -> GatheredContext:
         """Read the conversation, then all else at once; a read that fails is left out, and its error returned.
 
-        Calls of a model for it, such as a summary of what left the window, are counted in *ledger*. *recorder* has
-        what was read so far, also where this is cancelled.
+        Model calls for it, such as a summary of messages outside the window, are counted in *ledger*. *recorder* has
+        the reads so far, also where this is cancelled.
         """
         recorder = ReadRecorder() if recorder is None else recorder
         no_memories: Sequence[Memory] = ()
@@ -294,7 +294,7 @@ class MemoryReader:
         )
         recalled, left_out, abstain = self._merge(recall, passages)
         scores = {item.id: item.score for item in recalled}
-        # Pinned ones are numbered first: so their block stays the same from turn to turn.
+        # Pinned ones are numbered first, so that their block stays the same from turn to turn.
         profile = [item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), 0) for memory in pinned]
         beside = with_standing((*profile, *recalled), self.zone, today=to_zone(self.clock(), self.zone))
         beside[: len(profile)] = [replace(item, standing="") for item in beside[: len(profile)]]  # that may change
@@ -319,8 +319,8 @@ class MemoryReader:
             return admitted
         shown = {memory.id for memory in admitted}
         # One of each attribute: the newest, unless it has ended.
-        found = await self.memory.profile(namespace=self.namespace, limit=1, attributes=True, where=self._where())
-        own = {entry.memory.id: entry.memory for entry in found if entry.until is None}
+        profile = await self.memory.profile(namespace=self.namespace, limit=1, attributes=True, where=self._where())
+        own = {entry.memory.id: entry.memory for entry in profile if entry.until is None}
         return [*admitted, *(memory for id, memory in own.items() if id not in shown and self._admits(memory))]
 
     def _admits(self, memory: Memory) -> bool:

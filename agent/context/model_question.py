@@ -1,4 +1,4 @@
-"""Question to a model beside the answer of a run, such as for a summary: counted, limited, logged like any call."""
+"""Question to a model beside the answer of a run, such as for a summary; counted, limited and logged as any call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agent.providers.call_log import ModelCallLog
 from agent.results import ErrorRecord
 from agent.usage import UsageLedger
 
-# Memory calls a write policy with a memory alone: that a run is storing its turn is known by the task it runs in.
+# Memory passes a write policy nothing of the run that stores its turn; the run is known by the context of its task.
 _STORING: ContextVar[UsageLedger | None] = ContextVar("agent_ledger_of_storing", default=None)
 
 
 @contextmanager
 def counted_while_storing(ledger: UsageLedger) -> Iterator[None]:
-    """Count in *ledger* what write policies ask a model for in this block."""
+    """Count in *ledger* the model calls of write policies inside the block."""
     token = _STORING.set(ledger)
     try:
         yield

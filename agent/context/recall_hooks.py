@@ -30,7 +30,7 @@ array of the numbers alone, in the order of the texts."""
 _LIST_MARK = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s*")
 _ARRAY = re.compile(r"\[[\d\s.,]*\]")
 _SHOWN_CHARACTERS = 800
-"""Characters of a text that are shown for judging it."""
+"""Characters of a text that the reranker is shown."""
 
 
 def recall_hooks(
@@ -43,11 +43,11 @@ def recall_hooks(
     depth: int = 10,
     timeout: float = 20.0,
 ) -> RecallHooks:
-    """Return hooks that ask the model of *provider*: each that is wanted is one call for a recall.
+    """Return recall hooks that ask the model of *provider*, one call a recall for each hook.
 
-    *expand* searches for *most* rewordings of the question too, *imagine* for what resembles a hypothetical answer
-    (HyDE), *rerank* has the best *depth* judged. A call may take *timeout* seconds; the recall goes on without one that
-    fails. The words of questions, and of memories that are judged, go to the provider.
+    *expand* also searches for *most* rewordings of the question, *imagine* for texts like a hypothetical answer (HyDE),
+    *rerank* lets the model score the best *depth* hits. A call may take *timeout* seconds; the recall goes on without a
+    call that fails. The words of questions, and of the hits to score, go to the provider.
     """
     if not isinstance(provider, Provider):
         raise ArgumentError("provider", provider, "a provider is needed")
@@ -63,8 +63,8 @@ def recall_hooks(
 
     async def expansions(question: str) -> Sequence[str]:
         lines = (await ask(_EXPAND.format(count=most), question)).splitlines()
-        found = dict.fromkeys(_LIST_MARK.sub("", line).strip() for line in lines)
-        return [line for line in found if line and line.casefold() != question.casefold()][:most]
+        rewordings = dict.fromkeys(_LIST_MARK.sub("", line).strip() for line in lines)
+        return [line for line in rewordings if line and line.casefold() != question.casefold()][:most]
 
     async def hypothetical_answer(question: str) -> str:
         return (await ask(_IMAGINE, question)).strip()

@@ -28,8 +28,8 @@ _PART_LENGTH = 24_000
 class Summarizer:
     """Lets the model of *provider* continue a summary, in about *words* words.
 
-    Within a run of an agent its calls and tokens count for the run (``counted``): they are in its usage and its cost,
-    and no call is made where the run's limits leave none beside the answer.
+    Within a run of an agent its calls and tokens count for the run (``counted``): they are in the run's usage and cost,
+    and no call is made where the run's limits leave only the one for the answer.
     """
 
     def __init__(self, provider: Provider, *, words: int = 300) -> None:
@@ -57,7 +57,7 @@ class Summarizer:
         return so_far
 
     def __repr__(self) -> str:
-        return f"summariser({type(self._provider).__name__})"
+        return f"{type(self).__name__}({type(self._provider).__name__})"
 
 
 summarizer = Summarizer

@@ -1,4 +1,4 @@
-"""Model Context Protocol, of the extra `mcp`: the memory as a server, and the tools of other servers for an agent."""
+"""Model Context Protocol (extra `mcp`): the memory as a server, and the tools of other servers for an agent."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from agent.errors import ToolFailed
 
 _CONFIRMATION_SECONDS = 600
-"""Time in which a confirmation has to come back: long enough for a person to read what is asked."""
+"""Lifetime of a confirmation: long enough for a person to read the question."""
 
 
 async def _nobody(question: str) -> bool | None:
@@ -24,8 +24,7 @@ async def _nobody(question: str) -> bool | None:
 class McpCall:
     """Context of one call: *client* names the program that calls, with its version.
 
-    *ask* puts a question to the person before the client: True is a yes, False a no, None means that this client can
-    ask nobody.
+    *ask* puts a question to the user of the client: True is a yes, False a no, None means that the client cannot ask.
     """
 
     client: str = ""
@@ -34,7 +33,7 @@ class McpCall:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationTokens:
-    """Tokens that bind a confirmation to exactly what was shown; they hold for ten minutes, in this process."""
+    """Tokens that bind a confirmation to exactly the items shown; they hold for ten minutes, in this process."""
 
     clock: Callable[[], float] = time.time
     _key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
@@ -44,7 +43,7 @@ class ConfirmationTokens:
         return self._token(int(self.clock()) + _CONFIRMATION_SECONDS, action, subject)
 
     def is_valid(self, token: str, action: str, subject: Iterable[str]) -> bool:
-        """Return whether *token* was issued for *action* on this very *subject*, and holds still."""
+        """Return whether *token* was issued for *action* on exactly this *subject*, and has not expired."""
         end, _, _ = token.partition("-")
         if not end.isascii() or not end.isdigit() or len(end) > 12 or int(end) < self.clock():
             return False
@@ -56,14 +55,14 @@ class ConfirmationTokens:
 
 
 class FailureLimit:
-    """Limit of failing calls: after *most* of them within *seconds*, further calls are refused until it is calmer."""
+    """Limit of failing calls: after *most* of them within *seconds*, further calls are refused for a while."""
 
     def __init__(self, most: int = 30, seconds: float = 60.0, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._seconds, self._clock = most, seconds, clock
         self._times: deque[float] = deque()
 
     def check(self) -> None:
-        """Raise ``ToolFailed`` where too many calls failed just now."""
+        """Raise ``ToolFailed`` where too many recent calls failed."""
         now = self._clock()
         while self._times and self._times[0] <= now - self._seconds:
             self._times.popleft()

@@ -1,4 +1,4 @@
-"""Tools of MCP servers for an agent: listed, filtered and named, called with approval, their results a tool's words.
+"""Tools of MCP servers for an agent: listed, filtered, named and called with approval; results have a tool's trust.
 
 agent = Agent(provider, tools=[McpTools("files", McpServer(command="npx", args=("-y", "some-files-server")))])
 async with agent: ...
@@ -50,10 +50,10 @@ class McpTools(AbstractAsyncContextManager[Iterable[Tool]]):
     """Tools of the MCP *server* called *name*, for ``Agent(tools=[…])``: a connector that the agent opens and closes.
 
     A call needs approval, unless the tool calls itself read-only and the server's annotations are trusted. A tool whose
-    description, parameters or annotations changed since somebody agreed to it (*register*) needs approval again. The
-    words of results are trusted as a tool's. A server that ends is started anew by the next call, which fails meanwhile
-    in a sentence. With *optional*, one that cannot be reached gives no tools, and ``notes`` say why; else
-    ``McpUnavailable`` is raised. ``notes`` name, too, what was left out.
+    description, parameters or annotations changed since the user agreed to it (*register*) needs approval again.
+    Results are trusted as a tool's words. A server that ended is started again by the next call; the call during which
+    it ended fails with a message. With *optional*, a server that cannot be reached gives no tools and a note in
+    ``notes``; else ``McpUnavailable`` is raised. ``notes`` also name the tools that were left out.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class McpTools(AbstractAsyncContextManager[Iterable[Tool]]):
         return served.tool
 
     def _agree(self, tools: list[Tool]) -> list[Tool]:
-        """Take a server's tools for agreed to when it is first connected; later a new or changed one needs approval."""
+        """Record a server's tools as agreed at the first connection; later a new or changed one needs approval."""
         agreed = self._register.agreed(self.name)
         if not agreed:
             self._register.record(self.name, {name: served.fingerprint for name, served in self._served.items()})
@@ -198,7 +198,7 @@ class McpTools(AbstractAsyncContextManager[Iterable[Tool]]):
             served.tool.annotations = replace(served.tool.annotations, needs_approval=not served.read_only)
 
     async def _notice_changes(self) -> list[_ServedDefinition]:
-        """List the tools again after a minute, or where the server said so; distrust and return those that changed."""
+        """List the tools again after a minute, or where the server announced it; distrust and return changed ones."""
         now = time.monotonic()
         if not self._connection.tools_changed and now - self._listed_at < _SECONDS_BETWEEN_LISTS:
             return []
@@ -216,7 +216,7 @@ class McpTools(AbstractAsyncContextManager[Iterable[Tool]]):
 
 
 def tool_output(result: mcp_types.CallToolResult) -> tuple[TextBlock | ImageBlock | DocumentBlock, ...]:
-    """Return the content of *result* as blocks; what no model can be shown is named."""
+    """Return the content of *result* as blocks; content that no model can be shown is described in words."""
     blocks = [_block(part) for part in result.content]
     if not blocks and result.structured_content is not None:
         blocks = [TextBlock(text=json.dumps(result.structured_content, ensure_ascii=False))]

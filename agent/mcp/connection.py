@@ -1,4 +1,4 @@
-"""Connection to an MCP server: the process or the address, in an event loop of its own, opened again when it broke.
+"""Connection to an MCP server, a process or an address, in an event loop of its own; reopened after a failure.
 
 An agent's turns may each run in a loop of their own (``run_sync``); the connection outlives them, so it has a thread
 with its own loop, and any loop may call.
@@ -58,11 +58,11 @@ class McpConnection:
         self._stop: asyncio.Event | None = None
         self._opening: asyncio.Lock | None = None
         self.tools_changed = True
-        """True where the tools are to be listed anew: the server said so, or the connection broke."""
+        """True where the tools must be listed again: the server announced it, or the connection broke."""
 
     @property
     def is_open(self) -> bool:
-        """True while it is connected."""
+        """Return whether it is connected."""
         return self._client is not None and self._holder is not None and not self._holder.done()
 
     async def list_tools(self) -> list[mcp_types.Tool]:
@@ -139,7 +139,7 @@ class McpConnection:
         raise McpUnavailable(self.name, problem, transient=False) from error
 
     async def _connected(self) -> Client:
-        """Return the client that is connected; connect where none is, or the one before has ended."""
+        """Return the connected client; connect where there is none, or it has ended."""
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:
@@ -174,7 +174,7 @@ class McpConnection:
         self._client = ready.result()
         return self._client
 
-    async def _hold(self, ready: asyncio.Future[Client], stop: asyncio.Event, said: _ErrorOutput) -> None:
+    async def _hold(self, ready: asyncio.Future[Client], stop: asyncio.Event, output: _ErrorOutput) -> None:
         """Keep the client open in this one task, which the SDK needs, until *stop*."""
         try:
             import mcp_types
@@ -187,7 +187,7 @@ class McpConnection:
                 self.tools_changed = True
 
         async with AsyncExitStack() as stack:
-            transport = await self._transport(stack, said)
+            transport = await self._transport(stack, output)
             client = await stack.enter_async_context(
                 Client(
                     transport,
@@ -198,7 +198,7 @@ class McpConnection:
             ready.set_result(client)
             await stop.wait()
 
-    async def _transport(self, stack: AsyncExitStack, said: _ErrorOutput) -> Any:
+    async def _transport(self, stack: AsyncExitStack, output: _ErrorOutput) -> Any:
         server = self.server
         if server.command is not None:
             from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -206,7 +206,7 @@ class McpConnection:
             parameters = StdioServerParameters(
                 command=server.command, args=list(server.args), env=_expanded(self.name, server.env), cwd=server.cwd
             )
-            return stdio_client(parameters, errlog=stack.enter_context(said.opened()))
+            return stdio_client(parameters, errlog=stack.enter_context(output.opened()))
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
@@ -231,11 +231,11 @@ class McpConnection:
         for task in late:
             task.cancel()
         if holder.done() and not holder.cancelled():
-            holder.exception()  # it was told to who called; here it only ends
+            holder.exception()  # the caller has got it already; retrieving it here keeps asyncio from logging it
 
 
 class _ErrorOutput:
-    """Standard error of a server's process: read, so that it never blocks, and forgotten but for the *end*."""
+    """Standard error of a server's process: read, so that it never blocks; only its *end* is kept."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -243,18 +243,18 @@ class _ErrorOutput:
         self._reader: threading.Thread | None = None
 
     def read_to_end(self) -> None:
-        """Wait for the last words of a process that has ended, though not for one that it has left behind."""
+        """Wait up to a second for the last words of a process that has ended; its children may still hold the pipe."""
         if self._reader is not None:
             self._reader.join(_LAST_WORDS_SECONDS)
 
     @property
     def end(self) -> str:
-        """The last words, for an error."""
+        """Last words of the process, for an error."""
         return f" (it said: {_one_line(self._last[-_SAID_LENGTH:])})" if self._last.strip() else ""
 
     @contextmanager
     def opened(self) -> Iterator[TextIO]:
-        """Give a file for the process to write to."""
+        """Yield a file for the process to write to."""
         reading, writing = os.pipe()
         name = f"tellback-mcp-{self._name}-err"
         self._reader = threading.Thread(target=self._read, args=(reading,), name=name, daemon=True)
@@ -281,7 +281,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _expanded(name: str, values: Mapping[str, SecretStr]) -> dict[str, str]:
-    """Return *values* with the variables of the environment that they name; one that is not set raises."""
+    """Return *values* with the environment variables that they name; an unset one raises ``McpUnavailable``."""
 
     def value_of(match: re.Match[str]) -> str:
         value = os.environ.get(match[1], match[2])
@@ -293,7 +293,7 @@ def _expanded(name: str, values: Mapping[str, SecretStr]) -> dict[str, str]:
 
 
 def _innermost(error: BaseException) -> str:
-    """Return the words of *error*; of a group, those of its first."""
+    """Return the message of *error*; of a group, that of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__

@@ -1,5 +1,5 @@
-"""Definitions of tools that an MCP server offers: names and descriptions made safe to show, and fingerprints by which a
-change is noticed after somebody agreed to a tool."""
+"""Definitions of tools that an MCP server offers: names and descriptions made safe to show, and fingerprints that show
+a change after the user agreed to a tool."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NAME_LENGTH: Final = 64
 _DESCRIPTION_LENGTH: Final = 2_000
 _UNSAFE_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
-"""Categories of letters that are not seen: controls, marks of direction, zero widths, tags, private use."""
+"""Unicode categories of invisible characters: controls, direction marks, zero widths, tags, private use."""
 
 
 def shown_name(prefix: str, name: str) -> str:
-    """Return the name of a tool as a model sees it: the prefix, and ASCII letters, digits, _ and - alone."""
+    """Return the name of a tool as a model sees it: with the prefix, and only ASCII letters, digits, _ and -."""
     whole = _UNSAFE_NAME.sub("_", f"{prefix}_{name}" if prefix else name)
     if len(whole) <= _NAME_LENGTH:
         return whole
@@ -36,13 +36,13 @@ def shown_name(prefix: str, name: str) -> str:
 
 
 def shown_description(text: str) -> str:
-    """Return a description without what is not seen, and not too long."""
+    """Return a description without invisible characters, shortened to 2,000 characters."""
     visible = "".join(letter for letter in text if letter in "\n\t" or unicodedata.category(letter) not in _INVISIBLE)
     return shorten(visible.strip(), _DESCRIPTION_LENGTH)
 
 
 def fingerprint(tool: mcp_types.Tool) -> str:
-    """Return a hash of what a model and its user are told of *tool*."""
+    """Return a hash of the definition of *tool*, as a model and its user see it."""
     annotations = None if tool.annotations is None else tool.annotations.model_dump(mode="json", exclude_none=True)
     definition: dict[str, Any] = {
         "name": tool.name,
@@ -56,8 +56,8 @@ def fingerprint(tool: mcp_types.Tool) -> str:
 
 @dataclass(slots=True)
 class DefinitionRegister:
-    """Fingerprints of the tools that somebody agreed to, by server and name; in the private file *path*, if one is
-    given, else in this process."""
+    """Fingerprints of the tools that the user agreed to, by server and name; in the private file *path*, or without one
+    in this process."""
 
     path: Path | None = None
     _known: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class DefinitionRegister:
         return self._read().get(server, {})
 
     def record(self, server: str, fingerprints: Mapping[str, str]) -> None:
-        """Record that somebody agreed to these."""
+        """Record that the user agreed to the tools with these *fingerprints*, by name."""
         known = self._read()
         known[server] = {**known.get(server, {}), **fingerprints}
         self._known = known

@@ -1,9 +1,9 @@
 """Tools of the memory server: search and fetch, remember, recall, list, correct, forget, documents, profile.
 
-A model's report of what the user said is trusted as a tool's word. What the user said is changed or removed only after
-a person agreed: by a question of the client's, or, where it can ask nobody, by a second call with a token. Then a
-correction is a new statement with a tool's trust that ends the old one, and what is forgotten can be restored for a
-while: nobody has seen that a person agreed.
+A model's report of what the user said has a tool's trust. The user's words are changed or removed only after the user
+agreed: asked by the client, or, where it cannot ask, by a second call with a token. With a token nobody has seen the
+user agree; so a correction is then a new statement with a tool's trust that ends the old one, and forgotten memories
+can be restored for a while.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class ToolReply:
 class MemoryServerTools:
     """Functions of the tools over one *namespace* of *memory* with the documents of *knowledge*.
 
-    What was marked sensitive is shown only with *sensitive*. *within* selects the memories of the project in which the
-    server runs, and those without a project; the others are found only where a recall asks for ``everywhere``.
+    Memories marked sensitive are shown only with *sensitive*. *within* selects the memories of the project in which the
+    server runs, and those without a project; the others are found only by a recall with ``everywhere``.
     """
 
     memory: LongTermMemory
@@ -95,10 +95,10 @@ class MemoryServerTools:
         self, query: Annotated[str, Field(min_length=1, max_length=4_000, description="What to look for.")]
     ) -> ToolReply:
         """Search the user's memories and documents; returns ids with titles. Read one whole with fetch."""
-        found = await self.memory.recall(query, 10, namespace=self.namespace, where=self._visible)
+        result = await self.memory.recall(query, 10, namespace=self.namespace, where=self._visible)
         hits = [
             SearchHit(id=item.id, title=_title(item), url=MEMORY_ADDRESS + item.id)
-            for item in (item_from_hit(hit, 0) for hit in found)
+            for item in (item_from_hit(hit, 0) for hit in result)
         ]
         return ToolReply(SearchResults(results=hits))
 
@@ -143,17 +143,19 @@ class MemoryServerTools:
         Call it before answering about the user, their people, projects, plans or earlier conversations.
         """
         where = self._shared if everywhere else self._visible
-        found = await self.memory.recall(
+        result = await self.memory.recall(
             question, limit, namespace=self.namespace, where=where, tags=tags or (), as_of=as_of
         )
-        doubt = "; none of these may be about it" if found.abstain is not None and found else ""
-        problem = "; a part of the search failed, so there may be more" if found.degraded else ""
-        if not found:
+        doubt = "; none of these may be about it" if result.abstain is not None and result else ""
+        problem = "; a part of the search failed, so there may be more" if result.degraded else ""
+        if not result:
             text = f"Nothing is remembered about this{problem}."
             return ToolReply(RecalledMemories(memories=[], note=text), text)
-        items, note = self._items(list(found))
+        items, note = self._items(list(result))
         text = render_items(
-            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}", by_id=True
+            _context_items(result, items),
+            f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}",
+            by_id=True,
         )
         return ToolReply(RecalledMemories(memories=items, note=f"{DATA_NOTE}{note}{doubt}{problem}"), text)
 
@@ -217,25 +219,25 @@ class MemoryServerTools:
         recent = [memory for memory in page if memory.id not in taken and memory.is_evidence]
         hits = [Hit(memory, 0.0) for memory in (*pinned, *(entry.memory for entry in known), *recent)]
         items, _ = self._items(hits)
-        shown, topics, newest = _context_items(hits, items), len(pinned), len(pinned) + len(known)
+        shown, pinned_end, known_end = _context_items(hits, items), len(pinned), len(pinned) + len(known)
         parts = [
-            render_items(shown[:topics], f"Pinned memories. {DATA_NOTE}", by_id=True),
+            render_items(shown[:pinned_end], f"Pinned memories. {DATA_NOTE}", by_id=True),
             render_items(
                 [
                     replace(item, standing=_profile_standing(entry))
-                    for item, entry in zip(shown[topics:newest], known, strict=False)
+                    for item, entry in zip(shown[pinned_end:known_end], known, strict=False)
                 ],
                 f"Known about the user, by topic. {DATA_NOTE}",
                 by_id=True,
             ),
-            render_items(shown[newest:], f"Newest memories. {DATA_NOTE}", by_id=True),
+            render_items(shown[known_end:], f"Newest memories. {DATA_NOTE}", by_id=True),
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
         lines = [
             ProfileItem(**item.model_dump(), subject=entry.subject, topic=entry.topic.value, until=entry.until)
-            for item, entry in zip(items[topics:newest], known, strict=False)
+            for item, entry in zip(items[pinned_end:known_end], known, strict=False)
         ]
-        output = UserProfile(pinned=items[:topics], known=lines, recent=items[newest:], note=DATA_NOTE)
+        output = UserProfile(pinned=items[:pinned_end], known=lines, recent=items[known_end:], note=DATA_NOTE)
         return ToolReply(output, text)
 
     async def search_documents(
@@ -244,11 +246,11 @@ class MemoryServerTools:
         limit: Annotated[int, Field(ge=1, le=20, description="How many passages at most.")] = 5,
     ) -> ToolReply:
         """Search the user's documents alone; returns passages with document, page and section."""
-        found = await self.memory.recall(
+        result = await self.memory.recall(
             question, limit, namespace=self.namespace, where=self._visible, partitions=("documents",)
         )
-        items, note = self._items(list(found))
-        shown = _context_items(found, items)
+        items, note = self._items(list(result))
+        shown = _context_items(result, items)
         text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}", by_id=True)
         return ToolReply(
             RecalledMemories(memories=items, note=DATA_NOTE), text or "No document has anything about this."
@@ -314,19 +316,21 @@ class MemoryServerTools:
         preview = await self.memory.forget(
             ids, namespace=self.namespace, dry_run=True, actor="tool", approved_by="user"
         )
-        every = sorted(preview.ids)
-        if not every:
+        affected = sorted(preview.ids)
+        if not affected:
             raise ToolFailed("Nothing of this is there any more.")
-        concerned = [memory for memory in await self.memory.get(every, namespace=self.namespace) if memory is not None]
+        concerned = [
+            memory for memory in await self.memory.get(affected, namespace=self.namespace) if memory is not None
+        ]
         items, _ = self._items([Hit(memory, 0.0) for memory in concerned[:_SHOWN_CONCERNED]])
-        more = len(every) - len(items)
+        more = len(affected) - len(items)
         lines = [f"- {shorten(item.text, 300)}" for item in items] + ([f"- and {more} more"] if more > 0 else [])
         agreed = await call.ask("Forget this for good?\n\n" + "\n".join(lines))
         if agreed is False:
             return _declined()
-        if agreed is None and (confirm is None or not self.tokens.is_valid(confirm, "forget", every)):
+        if agreed is None and (confirm is None or not self.tokens.is_valid(confirm, "forget", affected)):
             return self._unconfirmed(
-                "forget", every, items, f"Nothing was forgotten. What would go: {len(every)} in all"
+                "forget", affected, items, f"Nothing was forgotten. What would go: {len(affected)} in all"
             )
         receipt = await self.memory.forget(
             ids,
@@ -378,12 +382,12 @@ class MemoryServerTools:
 
     @property
     def _shared(self) -> Filter | None:
-        """Filter of what a client may be shown."""
+        """Filter of the memories that a client may be shown."""
         return None if self.sensitive else NOT_SENSITIVE_FILTER
 
     @property
     def _visible(self) -> Filter | None:
-        """Filter of what is shown of it unasked."""
+        """Filter of the memories that are shown unless a recall asks for ``everywhere``."""
         filters = [chosen for chosen in (self._shared, self.within) if chosen is not None]
         return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
 
@@ -408,7 +412,7 @@ class MemoryServerTools:
         return memories
 
     def _items(self, hits: Sequence[Hit]) -> tuple[list[MemoryItem], str]:
-        """Return *hits* as items, long texts cut, as many as one result holds; and a note about what was left out."""
+        """Return as many *hits* as one result holds, as items with long texts cut, and a note on those left out."""
         items: list[MemoryItem] = []
         room = _RESULT_CHARACTERS
         for hit in hits:
@@ -467,7 +471,7 @@ def _unknown(id: str) -> str:
 
 
 def _context_items(hits: Sequence[Hit], items: Sequence[MemoryItem]) -> list[ContextItem]:
-    """Return those of *hits* that *items* show, with the texts as they are shown, for a block of text."""
+    """Return the *hits* of *items* with the texts as they are shown, for a block of text."""
     shown = zip(hits, items, strict=False)
     return with_standing(
         [replace(item_from_hit(hit, 0), text=item.text, page_breaks=(), score=0.0) for hit, item in shown]

@@ -160,5 +160,5 @@ class MemoryResources:
             raise ToolFailed(f"There is no prompt {shorten(name, 80)!r}; there are briefing, recall and checkpoint.")
         if not topic:
             raise ToolFailed("The prompt recall needs a topic.")
-        found = await (await self.service()).recall(topic)
-        return _RECALL.format(topic=shorten(topic, 400)), found.text or "", "tellback://recall"
+        reply = await (await self.service()).recall(topic)
+        return _RECALL.format(topic=shorten(topic, 400)), reply.text or "", "tellback://recall"

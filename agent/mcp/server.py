@@ -1,7 +1,7 @@
 """The memory as an MCP server, on the official SDK: tools, resources and prompts of one namespace.
 
 Both protocol revisions are served, that of 2025 with its handshake and that of 2026 with a question as an intermediate
-result. An error of a tool is a sentence in its result; what nobody foresaw is logged, and never shown with a traceback.
+result. An error of a tool is a sentence in its result; an unforeseen one is logged, and never shown with a traceback.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def client_name(context: ServerRequestContext[Any]) -> str:
 
 
 def failure_sentence(error: Exception) -> str:
-    """Return what a client is told of *error*: its own words, or for one that nobody foresaw that it was logged."""
+    """Return the sentence about *error* for a client: its message, or for an unforeseen one that it was logged."""
     if isinstance(error, (AgentError, MemoryLayerError, VectorStoreError)):
         text, _ = redact_secrets(str(error))
         return shorten(text, _FAILURE_LENGTH)

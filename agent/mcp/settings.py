@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, SecretStr, mod
 class McpServer(BaseModel):
     """MCP server whose tools an agent may use: a *command* with its *args*, or the *url* of a streamable HTTP server.
 
-    - *env* are further variables of the process, which gets few of ours; *cwd* is its folder. *headers* go with each
-      request. In their values ``${NAME}`` and ``${NAME:-default}`` stand for variables of the environment.
-    - *allow* and *block* are patterns of the server's own names of tools, such as ``search_*``; what is not allowed or
-      is blocked is left out.
+    - *env* are further variables of the process, which inherits few of ours; *cwd* is its folder. *headers* go with
+      each request. In their values ``${NAME}`` and ``${NAME:-default}`` stand for variables of the environment.
+    - *allow* and *block* are patterns of the server's own names of tools, such as ``search_*``; a tool that is not
+      allowed, or is blocked, is left out.
     - *timeout* is the time of a call in seconds, *connect_timeout* that of starting and listing.
     - *prefix* stands before the names of the tools, with an underscore (None: the name of the server; "": nothing).
     - *trust_annotations*: tools that call themselves read-only need no approval. What a server says of itself is a

@@ -62,7 +62,7 @@ async def serve_http(
     """Serve on *host* and *port* (0: a free one) until a signal comes; *on_ready* gets the address.
 
     Each request must bear *token*. On a loopback address, requests that name another host or come from another origin
-    are refused, too. Raises ``ArgumentError`` where the address cannot be had.
+    are refused, too. An address that cannot be bound raises ``ArgumentError``.
     """
     import uvicorn
 
@@ -110,8 +110,8 @@ def http_application(server: Server[Any], *, host: str, token: str) -> _Applicat
 
     async def application(scope: _Message, receive: _Receive, send: _Send) -> None:
         if scope["type"] == "http":
-            given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            if not hmac.compare_digest(given, expected):
+            authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            if not hmac.compare_digest(authorization, expected):
                 await _refuse(send)
                 return
         await inner(scope, receive, send)
@@ -126,7 +126,7 @@ async def _refuse(send: _Send) -> None:
 
 
 def read_or_make_token(path: Path) -> str:
-    """Return the token in the file *path*, which is made, and is for its owner alone (0600)."""
+    """Return the token in the private file *path* (0600), which is created with a new token where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.suppress(FileExistsError):
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
@@ -155,19 +155,19 @@ def _listen(host: str, port: int) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise ArgumentError("port", port, f"{host} does not give it ({error}); another one is needed") from error
+        raise ArgumentError("port", port, f"a free port of {host} is needed ({error})") from error
     return listening
 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[asyncio.Future[int]]:
-    """Give a future that gets the number of the first signal that would end the process."""
+    """Yield a future that gets the number of the first signal that would end the process."""
     loop = asyncio.get_running_loop()
-    came: asyncio.Future[int] = loop.create_future()
+    received: asyncio.Future[int] = loop.create_future()
 
     def take(number: int) -> None:
-        if not came.done():
-            came.set_result(number)
+        if not received.done():
+            received.set_result(number)
 
     handled = []
     for number in _SIGNALS:
@@ -177,8 +177,8 @@ def _signals() -> Iterator[asyncio.Future[int]]:
         except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread: the default holds
             break
     try:
-        yield came
+        yield received
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
-        came.cancel()
+        received.cancel()

@@ -13,8 +13,8 @@ from memory import ToolCallBlock
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """Call of a tool on its way through the chain. *given_up* says whether its time is over, which tells a timeout
-    from another cancellation."""
+    """Call of a tool on its way through the chain. *given_up* returns whether its time is over: a cancellation is a
+    timeout then."""
 
     tool: Tool
     call: ToolCallBlock

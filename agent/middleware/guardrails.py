@@ -17,7 +17,7 @@ from agent.tools.base import ToolContext
 from memory.internals import has_luhn_checksum
 
 PromptCheck: TypeAlias = Callable[[str], str | None]
-"""Returns why a prompt is refused, in words for the user; None where it is not."""
+"""Function of a prompt that returns the reason to refuse it, in words for the user, or None."""
 
 _INJECTION = re.compile(
     r"(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:previous|prior|above|earlier|your)\s+"
@@ -53,7 +53,7 @@ def length_check(characters: int) -> PromptCheck:
     check_count("characters", characters)
 
     def check(text: str) -> str | None:
-        return f"Please keep it below {characters} characters." if len(text) > characters else None
+        return f"Please keep it to {characters} characters at most." if len(text) > characters else None
 
     return check
 
@@ -67,5 +67,5 @@ def personal_data_check(text: str) -> str | None:
     """Refuse prompts with a mail address or the number of a payment card."""
     if _EMAIL_ADDRESS.search(text):
         return "Please leave mail addresses out."
-    numbers = (re.sub(r"\D", "", found) for found in _CARD_NUMBER.findall(text))
+    numbers = (re.sub(r"\D", "", number) for number in _CARD_NUMBER.findall(text))
     return "Please leave card numbers out." if any(map(has_luhn_checksum, numbers)) else None

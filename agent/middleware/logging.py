@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 
 
 async def log_tool_call(invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-    """Log a call at debug level, a failure that the tool names itself at info level, an exception that nobody raised on
-    purpose as a warning with its traceback; arguments and results may hold secrets and stay out."""
+    """Log a call at debug level, a failure that the tool reports itself at info level, any other exception as a warning
+    with its traceback; arguments and results may hold secrets and stay out."""
     call, began = invocation.call, time.perf_counter()
     try:
         output = await proceed(invocation)

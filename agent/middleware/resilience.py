@@ -1,8 +1,8 @@
 """Resilience of tool calls: timeout, rate limit, retry and circuit breaker.
 
-A call that runs in a thread cannot be stopped at its timeout; it is not waited for. A call whose turn would come too
-late fails at once. Only idempotent tools are called again. A tool that fails again and again is not called for a while;
-then one call probes it.
+A call that runs in a thread cannot be stopped at its timeout; the run goes on without it. A call whose turn would come
+too late fails at once. Only idempotent tools are retried. A tool that fails repeatedly is not called for a while; then
+one call probes it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RateLimit:
             if wait > 0:
                 await asyncio.sleep(wait)
             if previous is not None and not previous.done():
-                await asyncio.wait([previous])  # its turn has come, too, but a busy loop has not woken it yet
+                await asyncio.wait([previous])  # its turn is earlier, but a busy loop has not resumed it yet
         finally:
             gone.set_result(None)
             if self._last[name, loop] is gone:

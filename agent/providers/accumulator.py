@@ -34,8 +34,8 @@ from memory.internals import MODEL, Block, OpaqueBlock
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole reply; *model* is what answered, where the endpoint told it. *elapsed* is its duration in seconds,
-    *first_token* the part of it until the first piece of text, thinking or a call came (None: none came)."""
+    """Whole reply; *model* is the model that answered, where the endpoint names it. *elapsed* is its duration in
+    seconds, *first_token* the part of it until the first piece of text, thinking or a call came (None: none came)."""
 
     message: Message
     stop: StopReason
@@ -192,7 +192,7 @@ def parse_tool_call(id: str, name: str, arguments: str) -> ToolCallBlock:
 
 @asynccontextmanager
 async def closing_stream(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
-    """Close a reply wherever it is left."""
+    """Close the stream of a reply when the block is left."""
     try:
         yield deltas
     finally:
@@ -202,7 +202,7 @@ async def closing_stream(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIte
 
 
 def open_stream(provider: Provider, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
-    """Open a reply and close it, wherever it is left."""
+    """Open the stream of a reply, and close it when the block is left."""
     return closing_stream(provider.stream(request))
 
 

@@ -52,7 +52,7 @@ from memory.internals import Block, OpaqueBlock
 
 FORMAT = "anthropic"
 _CITED_TEXT = "cited_text"
-"""Our mark of the citations of the text before it."""
+"""Type of our opaque block that holds the citations of the text before it."""
 _TOOL_CHOICE_TYPES = {"none": "none", "required": "any"}
 _CACHE_CONTROL = {"type": "ephemeral"}
 MIN_THINKING_BUDGET = 1024
@@ -264,7 +264,7 @@ class AnthropicEventReader(ReplyReader):
             self._opaque[index] = block
 
     def _stopped(self, index: int) -> Iterator[Delta]:
-        """Yield what is known only at the end of a block: arguments, an opaque block, the citations of a text."""
+        """Yield the pieces that are complete only at the end of a block: arguments, opaque blocks, citations."""
         arguments, streamed = self._inputs.get(index, ("", True))
         if arguments and not streamed:  # given whole at the start of the call
             self._inputs[index] = ("", True)

@@ -23,7 +23,7 @@ _FLOAT_SETTINGS = ("temperature", "top_p", "min_p", "presence_penalty", "frequen
 _SAMPLING_SETTINGS = (*(name for name in _FLOAT_SETTINGS if name != "repetition_penalty"), "top_k", "stop", "seed")
 _INTEGER_MINIMUMS = {"top_k": 0, "max_tokens": 1, "max_characters": 1, "seed": None}
 DEFAULT_MAX_CHARACTERS = 200_000
-"""Some 50,000 tokens: beyond what a chat model answers, within what a program can hold."""
+"""About 50,000 tokens: longer than a chat model's answers, and small enough for a program's memory."""
 
 Thinking: TypeAlias = Literal["off", "on"] | int
 """Reasoning before the answer: none, as much as the model sees fit, or with a budget of so many tokens."""
@@ -104,14 +104,17 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything that a reply is made from.
+    """Request for a reply.
 
-    *messages* end with the prompt and already show the recalled items, as text. The same as data:
-    *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may not
-    answer ("nothing", "other": said, but by someone else; *doubt* says of whom, where it is known), *remembers* whether
-    this turn will be stored, *analyzer* what makes words comparable in the memory's language, *redact* what makes of a
-    text what would be kept of it, *similarities* what compares texts with a question by meaning (it gives None where it
-    cannot). A provider with a model needs only the messages.
+    *messages* end with the prompt and already show the recalled items, as text. A provider with a model needs no more;
+    the other fields hold the same as data:
+
+    - *question* is the present prompt alone, *context* the recalled memories and passages. *abstain* is the reason to
+      doubt them: they are not about the question ("nothing"), or by or about somebody else ("other"), whom *doubt*
+      names where that is known.
+    - *remembers*: this turn will be stored. *redact* returns a text as it would be stored.
+    - *analyzer* makes words comparable in the memory's language. *similarities* compares texts with a question by
+      meaning; it returns None where it cannot.
     """
 
     messages: tuple[Message, ...]
@@ -202,8 +205,8 @@ class TextWasThinking:
 
 @dataclass(frozen=True, slots=True)
 class WaitPiece:
-    """Nothing comes for a while: for *seconds* from now, before the model is asked again after *problem* (*named*: the
-    server asked for this wait), or, without a problem, since *seconds*, at most until *limit*."""
+    """Wait in a reply. After a *problem* the model is asked again in *seconds* (*named*: the server asked for this
+    wait); without one, nothing has come for *seconds*, and *limit* is the longest silence in seconds."""
 
     seconds: float
     problem: str = ""
@@ -293,7 +296,7 @@ class Capabilities:
 
     @property
     def schema(self) -> bool:
-        """True if an answer can be bound to a JSON schema."""
+        """Return whether an answer can be bound to a JSON schema."""
         return "response_schema" in self.settings
 
 
@@ -326,7 +329,7 @@ def capabilities_of(provider: object) -> Capabilities | None:
 
 
 def check_request(request: Request, capabilities: Capabilities, provider: str) -> None:
-    """Raise ``Unsupported`` for the first thing that *request* asks and *provider* cannot do."""
+    """Raise ``Unsupported`` for the first feature of *request* that *provider* lacks."""
     settings = request.settings
     for name in sorted(SETTING_NAMES - capabilities.settings):
         if getattr(settings, name) is not None:

@@ -3,9 +3,8 @@
 The provider reads recalled items as data (``Request.context``) and says beside the quote only how sure it is, and when
 it held. It calls no tools and never quotes the present turn.
 
-Questions are recognized by rules for a few languages; a wrong guess
-costs little: a question taken for a statement is stored and acknowledged, a statement taken for a question is stored
-and answered with quotes about it.
+Questions are recognized by rules for a few languages. A wrong guess costs little: a question taken for a statement is
+stored and acknowledged, a statement taken for a question is stored and answered with quotes about it.
 
     >>> from agent import Request
     >>> from agent.context_items import ContextItem
@@ -102,11 +101,13 @@ DOUBTFUL_TEXT = "I am not sure this is about it; the nearest is:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
 _ECHO_LENGTH = 200
 _WHOLE_LENGTH = 240
-"""Characters up to which a memory is quoted whole; of a longer one, the sentence that answers is."""
+"""Characters up to which a memory is quoted whole; of a longer one, only the sentence that answers."""
 _CERTAIN_SCORE_SHARE = 0.8
 """Share of the best score from which an item of another source is quoted beside the best."""
 _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
+_LISTED_PASSAGES = 3
+"""Passages of documents quoted where several things are asked for: each of them is a list by itself."""
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
@@ -129,7 +130,7 @@ class QuotingProvider:
 
     remote = False
 
-    def __init__(self, *, quotes: int = 3, limit: int = QUOTE_LIMIT, share: float = 0.5) -> None:
+    def __init__(self, *, quotes: int = 6, limit: int = QUOTE_LIMIT, share: float = 0.5) -> None:
         if type(quotes) is not int or quotes < 1:
             raise ArgumentError("quotes", quotes, "at least 1 is needed")
         if type(limit) is not int or limit < 40:
@@ -148,7 +149,6 @@ class QuotingProvider:
         if request.remembers and _ABOUT_ASSISTANT.fullmatch(question):
             yield TextPiece(ABOUT_TEXT)
             yield StoredReply(note="nothing to note")
-            yield StopPiece(StopReason.STOP)
         elif request.remembers and not is_question(question):
             utterance = classify_utterance(question)
             if not utterance.kind.is_evidence:
@@ -183,7 +183,7 @@ class QuotingProvider:
         yield StopPiece(StopReason.STOP)
 
     def _is_about(self, quotes: Sequence[_Quote], request: Request) -> bool:
-        """Return whether a request ("show me the boats") is for what is quoted: not doubted, with a word in common."""
+        """Return whether *quotes* answer a request ("show me the boats"): not doubted, and with a word in common."""
         terms = (request.analyzer or self._analyzer).terms
         asked = set(terms(request.question))
         return request.abstain is None and any(asked.intersection(terms(quote.citation.quote)) for quote in quotes)
@@ -255,7 +255,8 @@ class QuotingProvider:
         if first.lane == "documents":  # where something is listed there, one place has the list
             others = [item for item in others if item.score >= certain]
         if lexicon.asks_several.search(question) and not counts:
-            return others[: self._quotes - 1]
+            most = min(self._quotes, _LISTED_PASSAGES) if first.lane == "documents" else self._quotes
+            return others[: most - 1]
         return [item for item in others if item.lane != first.lane and item.score >= certain][
             : min(1, self._quotes - 1)
         ]

@@ -37,19 +37,19 @@ from memory.internals import is_loopback
 
 _COMPLAINT_LENGTH = 300
 _NOTICE_SECONDS = 5.0
-"""Seconds of silence after which a stream tells of it, again and again."""
+"""Seconds of silence after which a stream reports it, repeatedly."""
 _MIN_KEY_LENGTH = 4
 _CONTEXT_OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|context (?:length|window|size)|prompt is too long|"
     r"maximum (?:context|prompt)|too many (?:input )?tokens|input is too long|request_too_large",
     re.IGNORECASE,
 )
-"""Words by which servers say that a request does not fit; there is no status of its own for it."""
+"""Words by which servers say that a request does not fit: no status stands for it alone."""
 _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 
 
 class ProviderEndpoint:
-    """An address with its headers, asked through one HTTP client; closing leaves a client that was given open.
+    """Address with its headers, asked through one HTTP client; closing leaves a client that was passed in open.
 
     *name* stands in errors; *key* is hidden in them; *hints* explain statuses in words.
     """
@@ -224,14 +224,14 @@ class ReplyReader(ABC):
     def __init__(self, endpoint: ProviderEndpoint) -> None:
         self._endpoint = endpoint
         self.done = False
-        """True once the server has said that nothing more comes."""
+        """True once the server has ended the reply."""
         self._reason: str | None = None
         self._has_calls = False
         self._model = ""
 
     @property
     def _complete(self) -> bool:
-        """True if the reply did not break off."""
+        """Return whether the reply is complete."""
         return self.done
 
     def _model_pieces(self, frame: Mapping[str, Any]) -> Iterator[ModelPiece]:
@@ -282,7 +282,7 @@ class HttpProvider(ABC):
 
     @property
     def remote(self) -> bool:
-        """True if requests leave this machine."""
+        """Return whether requests leave this machine."""
         return not is_loopback(self._endpoint.url)
 
     @property
@@ -298,7 +298,7 @@ class HttpProvider(ABC):
     @property
     @abstractmethod
     def _reads_documents(self) -> bool:
-        """True if the endpoint takes documents as they are."""
+        """Return whether the endpoint takes documents as they are."""
 
     @abstractmethod
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:

@@ -24,7 +24,7 @@ _CLOSING_TAGS: Final = {
 _CLOSINGS: Final = tuple(_CLOSING_TAGS.values())
 _LONGEST: Final = max(map(len, _CLOSINGS))
 _MOST_MENTIONS: Final = 20
-"""Closing tags that a text may speak of before it is taken for an answer about tags, whatever follows."""
+"""Closing tags in a text after which it counts as an answer about tags, whatever follows."""
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _QUOTING: Final = "`'\"\u2018\u201c«([{"
 _FOLLOWING: Final = "`'\u2019\u201d»)].,;"
@@ -33,7 +33,7 @@ _FOLLOWING: Final = "`'\u2019\u201d»)].,;"
 class InlineThinkingSplitter:
     """Splits the text of one reply, fed in pieces that may be cut anywhere.
 
-    *opened*: the model is known to begin within its reasoning. ``opened`` says after the reply whether it did.
+    *opened*: the model is known to begin within its reasoning. After the reply, ``opened`` is whether it did.
     """
 
     def __init__(self, *, opened: bool = False) -> None:
@@ -48,13 +48,13 @@ class InlineThinkingSplitter:
         self._mentions = 0
 
     def feed(self, text: str) -> Iterator[Delta]:
-        """Yield what is certain after *text*."""
+        """Yield the deltas that are certain after *text*."""
         self._pending += text
         while self._pending and (step := self._step(last=False)) is not None:
             yield from step
 
     def flush(self) -> Iterator[Delta]:
-        """Yield all of the text so far, as something else follows."""
+        """Yield all pending text, before another kind of delta follows."""
         while self._pending and (step := self._step(last=True)) is not None:
             yield from step
 
@@ -67,7 +67,7 @@ class InlineThinkingSplitter:
                 yield TextPiece(text)
 
     def reasoning_is_separate(self) -> None:
-        """Note that the server tells reasoning apart: only an end that it has left over is still taken out."""
+        """Note that the server sends reasoning separately: only a leftover closing tag is still taken out."""
         self._watches = self._assumed = self.opened = False
         self._closings = ()
 
@@ -97,14 +97,16 @@ class InlineThinkingSplitter:
         return []
 
     def _think(self, *, last: bool) -> list[Delta] | None:
-        found = min(((place, tag) for tag in self._closings if (place := self._pending.find(tag)) >= 0), default=None)
-        if found is None:
+        first_tag = min(
+            ((place, tag) for tag in self._closings if (place := self._pending.find(tag)) >= 0), default=None
+        )
+        if first_tag is None:
             kept = "" if last else _unfinished_tag(self._pending, self._closings)
             thought = self._pending[: len(self._pending) - len(kept)]
             thought = thought if last else thought.rstrip()  # space before the end is no part of it
             self._pending = self._pending[len(thought) :]
             return self._thought(thought) or None
-        place, tag = found
+        place, tag = first_tag
         thought, self._pending = self._pending[:place].rstrip(), self._pending[place + len(tag) :]
         self._deciding, self._watches, self._assumed, self._closings = True, False, False, ()
         return self._thought(thought)
@@ -117,17 +119,17 @@ class InlineThinkingSplitter:
         return [ThinkingPiece(text)]
 
     def _answer(self, *, last: bool) -> list[Delta] | None:
-        """Pass the answer on, unless it shows to have been reasoning."""
+        """Pass the answer on, unless a closing tag shows that it was reasoning."""
         if not self._watches:
             text, self._pending = self._pending, ""
             return [TextPiece(text)]
-        found = min(((place, tag) for tag in _CLOSINGS if (place := self._pending.find(tag)) >= 0), default=None)
-        if found is None:
+        first_tag = min(((place, tag) for tag in _CLOSINGS if (place := self._pending.find(tag)) >= 0), default=None)
+        if first_tag is None:
             kept = "" if last else _unfinished_tag(self._pending, _CLOSINGS)
             text = self._pending[: len(self._pending) - len(kept)]
             self._pending = kept
         else:
-            place, tag = found
+            place, tag = first_tag
             before, after = self._pending[:place], self._pending[place + len(tag) :]
             if not after and not last:
                 return None
@@ -150,8 +152,8 @@ def _unfinished_tag(text: str, tags: tuple[str, ...]) -> str:
 
 
 def _ends_reasoning(before: str, after: str) -> bool:
-    """Return whether a closing tag between *before* and *after* ends reasoning that no tag has begun, and is no word of
-    a text about tags."""
+    """Return whether a closing tag between *before* and *after* ends reasoning without an opening tag, rather than
+    being a word of a text about tags."""
     line = before.rpartition("\n")[2]
     spoken_of = line.strip() and (line[-1].isspace() or line[-1] in _QUOTING or line.count("`") % 2)
     if spoken_of or after.startswith(tuple(_FOLLOWING)) or any(tag in before for tag in _CLOSING_TAGS):

@@ -78,12 +78,12 @@ FORMAT = "openai"
 _CONTENT = "content"
 """Field of thinking that comes among the typed parts of the content."""
 _MEDIUM_EFFORT = "medium"
-"""What switches thinking on where a server knows grades alone."""
+"""Effort that switches thinking on where a server knows only grades of it."""
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _REASONING_DETAILS = "reasoning_details"
 _DETAIL_TEXTS = ("text", "summary")
 _EXTRA_CONTENT = "extra_content"
-"""Of a tool call at Gemini: the signature of the thought behind it."""
+"""Field of a tool call at Gemini with the signature of the thought behind it."""
 _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
@@ -121,7 +121,7 @@ def _thinking_fields(thinking: Thinking, effort: str | None, server: str | None)
     if server == "openrouter":
         switch: dict[str, Any] = {"enabled": thinking != "off"}
         return {"reasoning": switch if budget is None else {"max_tokens": budget}}
-    if server in ("llama.cpp", "vllm"):  # what decides is the template of the model
+    if server in ("llama.cpp", "vllm"):  # the template of the model decides
         fields: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": thinking != "off"}}
         if budget is not None:
             fields["thinking_budget_tokens" if server == "llama.cpp" else "thinking_token_budget"] = budget
@@ -356,13 +356,16 @@ def _url_citation(citation: dict[str, Any]) -> AnswerCitation:
 
 def openai_usage(usage: dict[str, Any]) -> Usage:
     """Return the counts of a ``usage`` object; missing counts are 0."""
-    read, written = object_field(usage, "prompt_tokens_details"), object_field(usage, "completion_tokens_details")
+    prompt_details, completion_details = (
+        object_field(usage, "prompt_tokens_details"),
+        object_field(usage, "completion_tokens_details"),
+    )
     return Usage(
         input=count_or_zero(usage.get("prompt_tokens")),
         output=count_or_zero(usage.get("completion_tokens")),
-        cache_read=count_or_zero(read.get("cached_tokens")),
-        cache_write=count_or_zero(read.get("cache_write_tokens")),
-        reasoning=count_or_zero(written.get("reasoning_tokens")),
+        cache_read=count_or_zero(prompt_details.get("cached_tokens")),
+        cache_write=count_or_zero(prompt_details.get("cache_write_tokens")),
+        reasoning=count_or_zero(completion_details.get("reasoning_tokens")),
     )
 
 
@@ -387,8 +390,8 @@ class OpenAICompatibleProvider(HttpProvider):
 
     *api_key* is sent where given and never shown. *headers* are added to each request. *reasoning_field* names the
     field in which this server wants a model's reasoning back during tool use (None: the one in which it came).
-    *limit_field* is the server's name for the limit of output tokens (None: OpenAI's own
-    for OpenAI, ``max_tokens`` elsewhere). A *client* given is shared and not closed here.
+    *limit_field* is the server's name for the limit of output tokens (None: OpenAI's own for OpenAI, ``max_tokens``
+    elsewhere). A *client* given is shared and not closed here.
 
     *server* says which server it is, where the address does not (OpenAI's and OpenRouter's do): servers have fields of
     their own to switch thinking and for the repetition penalty. *reads_documents* says whether PDF is sent as it is or

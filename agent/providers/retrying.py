@@ -81,7 +81,7 @@ class RetryingProvider:
 
     @property
     def remote(self) -> bool:
-        """True if the provider inside is on another machine."""
+        """Return whether the provider inside is on another machine."""
         return is_remote(self._provider)
 
     @property
@@ -102,7 +102,7 @@ class RetryingProvider:
                         if isinstance(delta, UsagePiece):
                             latest = delta.usage
                             if not begun:
-                                continue  # counts alone are no beginning; they come with what follows
+                                continue  # counts do not begin a reply; they are sent with the next delta
                             delta = UsagePiece(spent + latest)
                         elif not begun and not isinstance(delta, (ModelPiece, WaitPiece)):
                             begun = True

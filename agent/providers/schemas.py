@@ -16,7 +16,7 @@ _ANTHROPIC_STRING_FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
 _ANTHROPIC_KEYWORDS = frozenset({"$defs", "anyOf", "oneOf", "allOf", "description", "title", "discriminator"})
-"""Keywords that are taken beside those of a type, or say nothing more."""
+"""Keywords that the API takes with every type, or that add nothing to the schema."""
 
 
 def openai_schema(schema: Schema) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _referenced(root: Schema, reference: str) -> Schema | None:
 
 
 def anthropic_schema(schema: Schema) -> dict[str, Any]:
-    """Return *schema* with closed objects; constraints that the API does not take are words of the description."""
+    """Return *schema* with closed objects; constraints that the API does not take go into the description as words."""
     result: dict[str, Any] = {}
     if isinstance(schema.get("$defs"), Mapping):
         result["$defs"] = {name: anthropic_schema(value) for name, value in schema["$defs"].items()}

@@ -112,7 +112,7 @@ else:
 
 
 class _ToolType(_ProtocolType):
-    """Type of ``Tool``; what stands here is called on the class, and is not demanded of a tool."""
+    """Type of ``Tool``: its methods are called on the class, and are no part of the protocol."""
 
     def from_schema(
         cls,  # noqa: N805 - the class Tool is what it is called on
@@ -171,7 +171,7 @@ class AuthorizationDecision:
 Authorizer: TypeAlias = Callable[
     [Mapping[str, Any], ToolContext], AuthorizationDecision | Awaitable[AuthorizationDecision]
 ]
-"""Judges a call by its arguments and its context, before anybody is asked for approval."""
+"""Function that allows or refuses a call by its arguments and context, before anybody is asked for approval."""
 
 
 @dataclass(frozen=True, slots=True)

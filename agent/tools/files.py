@@ -28,12 +28,12 @@ _OPEN_FAILURES = {errno.ELOOP: "links are not followed", errno.ENOTDIR: "no such
 
 
 class SandboxedFolder:
-    """The folder *path*, which must be there. Paths into it are relative, with ``/`` between their parts."""
+    """Existing folder *path*. Paths into it are relative, with ``/`` between their parts."""
 
     def __init__(self, path: str | Path, *, max_bytes: int = 2_000_000) -> None:
         folder = Path(path).expanduser()
         if not folder.is_dir():
-            raise ArgumentError("root", path, "a folder that is there is needed")
+            raise ArgumentError("root", path, "an existing folder is needed")
         check_count("max_bytes", max_bytes)
         self._path = folder.resolve()
         self._max = max_bytes

@@ -144,19 +144,19 @@ class ChainedTool:
         self._parameters = [_single_parameter(tool) for tool in tools[1:]]
         self.spec = ToolSpec(name, description, tools[0].spec.parameters)
         self.timeout = timeout
-        annotations = [annotations_of(tool) for tool in tools]
-        if any(later.authorise is not None for later in annotations[1:]):
+        chained = [annotations_of(tool) for tool in tools]
+        if any(later.authorise is not None for later in chained[1:]):
             raise ArgumentError("tools", tools, "only the first tool of a chain may have an authoriser")
         self.annotations = ToolAnnotations(
-            # A later tool is given the word of a tool, for which it may want approval.
-            needs_approval=any(each.needs_approval for each in annotations)
-            or any(later.wants_approval(earlier.trust) for earlier, later in combinations(annotations, 2)),
-            authorise=annotations[0].authorise,
-            skip_synthesis=annotations[-1].skip_synthesis,
-            idempotent=all(each.idempotent for each in annotations),
-            approval_below=annotations[0].approval_below,
-            trust=Trust.least(each.trust for each in annotations),
-            recalls=any(each.recalls for each in annotations),
+            # A later tool gets the output of a tool, whose trust may require approval.
+            needs_approval=any(annotations.needs_approval for annotations in chained)
+            or any(later.wants_approval(earlier.trust) for earlier, later in combinations(chained, 2)),
+            authorise=chained[0].authorise,
+            skip_synthesis=chained[-1].skip_synthesis,
+            idempotent=all(annotations.idempotent for annotations in chained),
+            approval_below=chained[0].approval_below,
+            trust=Trust.least(annotations.trust for annotations in chained),
+            recalls=any(annotations.recalls for annotations in chained),
         )
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:

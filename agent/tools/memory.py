@@ -39,17 +39,17 @@ FactText: TypeAlias = Annotated[str, Field(min_length=1, description="One fact, 
 _PARTLY_SEARCHED = "a part of the search failed, so there may be more"
 
 
-async def search_note(part: MemoryPart, found: RecallResult | Passages, elapsed: float, context: ToolContext) -> str:
-    """Return in words for a model how many were *found* in a search of *elapsed* seconds, and whether they answer.
+async def search_note(part: MemoryPart, result: RecallResult | Passages, elapsed: float, context: ToolContext) -> str:
+    """Return a note for a model on the *result* of a search of *elapsed* seconds: the number of hits, or a doubt.
 
-    A degraded search is told to the model, and with its reason to the stream, the hooks and the log.
+    A degraded search is named in the note, and with its reason in the stream, the hooks and the log.
     """
-    note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
-    if not found.degraded:
+    note = "none of these may be about it" if result.abstain is not None else f"{len(result)} found"
+    if not result.degraded:
         return note
     began = max(context.scope.timer() - elapsed, 0.0)
-    problem, _ = redact_secrets("; ".join(found.degraded))
-    access = MemoryAccess(part, began, elapsed, len(found), problem)
+    problem, _ = redact_secrets("; ".join(result.degraded))
+    access = MemoryAccess(part, began, elapsed, len(result), problem)
     event = MemoryDegraded(access, **context.stamp())
     context.scope.emit(event)
     await event.announce(context.scope.hooks)
@@ -72,10 +72,10 @@ def memory_tools(
 ) -> tuple[FunctionTool, ...]:
     """Return tools over *memory*, those named in *include*; those that change memories only where they are named.
 
-    They work in *namespace* (None: in that of the run that calls them).
-    What the user said (or a document) is corrected, replaced or forgotten by a model only with *users_words*. These
-    need approval where the run has read a document or a tool's result, and with *ask* always. What was
-    marked sensitive is shown only with *sensitive*: to a model on this machine, or by the user's own setting.
+    They work in *namespace* (None: in that of the run that calls them). A model corrects, replaces or forgets the words
+    of the user, or of a document, only with *users_words*. Such changes need approval where the run has read a document
+    or a tool's result, and with *ask* always. Memories marked sensitive are shown only with *sensitive*: to a model on
+    this machine, or by the user's own setting.
     """
     tools = _MemoryTools(memory, namespace, users_words, sensitive)
     names = list(include)
@@ -191,11 +191,11 @@ class _MemoryTools:
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
 
     async def _authorize(self, ids: Sequence[str], context: ToolContext) -> Actor | None:
-        """Return who approved the change beside the actor that writes; raise ``ToolFailed`` where it is not allowed.
+        """Return the actor that approved the change, None for none; raise ``ToolFailed`` where it is not allowed.
 
-        Unknown memories are refused, those that no model wrote, and, without approval, any after reading a tool's or a
-        document's words. The user's words may be changed by a setting of the user's, or by approval of this very call;
-        approval of a change of a model's note makes it no word of the user's.
+        Refused are unknown memories, memories that no model wrote (unless ``users_words`` is set), and without approval
+        every change after reading a tool's or a document's words. For a memory that a model wrote, the approval of this
+        call counts as the assistant's: the note does not become the user's word.
         """
         if context.trust.rank > Trust.ASSISTANT.rank and not context.approved:
             raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")

@@ -54,7 +54,7 @@ def _parameter_texts(lines: list[str]) -> dict[str, str]:
 
 def _section_entries(lines: list[str], pattern: re.Pattern[str], *, indented: bool) -> dict[str, str]:
     """Return name and text of each entry of a section; deeper lines go on with the entry above them."""
-    found: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     current: list[str] | None = None
     margin: int | None = None
     for line in lines:
@@ -66,23 +66,23 @@ def _section_entries(lines: list[str], pattern: re.Pattern[str], *, indented: bo
             break
         match = pattern.match(line.strip()) if depth == margin else None
         if match:
-            current = found[match[1].lstrip("*")] = [match[2]] if pattern is _GOOGLE_ENTRY else []
+            current = entries[match[1].lstrip("*")] = [match[2]] if pattern is _GOOGLE_ENTRY else []
         elif current is not None:
             current.append(line.strip())
-    return {name: _join_lines(parts) for name, parts in found.items()}
+    return {name: _join_lines(parts) for name, parts in entries.items()}
 
 
 def _sphinx_parameters(lines: list[str]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in lines:
         if match := _SPHINX_PARAMETER.match(line):
-            current = found[match[1]] = [match[2]]
+            current = entries[match[1]] = [match[2]]
         elif _SPHINX_FIELD.match(line) or not line.strip():
             current = None
         elif current is not None:
             current.append(line.strip())
-    return {name: _join_lines(parts) for name, parts in found.items()}
+    return {name: _join_lines(parts) for name, parts in entries.items()}
 
 
 def _join_lines(lines: Iterable[str]) -> str:

@@ -128,9 +128,9 @@ def _chat() -> Iterator[Case]:
             count += 1
             id = f"{int(date[-2:])}.{count}"
             labels[id] = label
-            stated = datetime.fromisoformat(date).replace(hour=8, tzinfo=UTC) + timedelta(minutes=7 * count)
+            said_at = datetime.fromisoformat(date).replace(hour=8, tzinfo=UTC) + timedelta(minutes=7 * count)
             items.append(
-                Memory(text, id=id, kind="turn", role="user", session=date, sequence=count, occurred_at=stated)
+                Memory(text, id=id, kind="turn", role="user", session=date, sequence=count, occurred_at=said_at)
             )
     yield Case("chat", "chat", tuple(items), tuple(_halved("chat", questions)), _after(items), labels)
 

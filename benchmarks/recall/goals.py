@@ -96,29 +96,29 @@ GOALS: tuple[Goal, ...] = (
     Goal("LoCoMo pooled, all questions, R@10", 0.841, 0.86, _of("locomo-pooled", "R@10")),
     Goal("no vectors, categories 1-4, R@10", 0.802, 0.81, _of("locomo-turns", "R@10", system="tellback-words")),
     Goal(
-        "assistant form: lost of R@10 against the same questions as they were", None, 0.03,
+        "asked of an assistant: loss of R@10 against the original questions", None, 0.03,
         _less(_of("locomo-forms", "R@10"), _of("locomo-assistant", "R@10")), least=False,
     ),
     Goal(
-        "follow-ups: won in R@10 by the turn before", None, 0.15,
+        "follow-ups: gain in R@10 by the turn before", None, 0.15,
         _less(_of("locomo-forms", "R@10", BEHIND), _of("locomo-forms", "R@10", ALONE)),
     ),
     Goal("SQuAD, own paragraphs, R@1", 0.849, 0.88, _of("squad", "R@1")),
     Goal("SQuAD, own paragraphs, R@10", 0.981, 0.985, _of("squad", "R@10")),
     Goal("Cranfield, nDCG@10", 0.516, 0.53, _of("cranfield", "nDCG@10")),
     Goal("changed statements, the newer first", None, 0.95, _of("changed", "R@1")),
-    Goal("changed statements, the older first as of then", None, 0.95, _of("changed", "R@1", THEN)),
+    Goal("changed statements, the older first for its own time", None, 0.95, _of("changed", "R@1", THEN)),
     Goal("refused: the topic is absent (SQuAD, article not there)", None, 0.97, _refused("squad-halves", ABSENT)),
     Goal("refused: something else altogether (LoCoMo)", None, 0.97, _refused("locomo-turns", OFF_TOPIC)),
-    Goal("refused: a question of another conversation", None, 0.70, _refused("locomo-turns", ELSEWHERE)),
-    Goal("refused: said of the other person", None, 0.55, _refused("locomo-turns", ADVERSARIAL)),
+    Goal("refused: a question about another conversation", None, 0.70, _refused("locomo-turns", ELSEWHERE)),
+    Goal("refused: said about the other person", None, 0.55, _refused("locomo-turns", ADVERSARIAL)),
     *(
         Goal(f'answerable, refused as "{reason}", {name}', None, 0.05, _wrongly(task, reason), least=False)
         for task, name in (("locomo-turns", "LoCoMo"), ("squad-halves", "SQuAD"))
         for reason in ("nothing", "other")
     ),
     Goal(
-        "lost in R@10 by candidates against scoring everything (LoCoMo pooled)", 0.002, 0.0,
+        "loss of R@10 by candidates against scoring everything (LoCoMo pooled)", 0.002, 0.0,
         _less(_of("locomo-pooled", "R@10", system="tellback-all"), _of("locomo-pooled", "R@10")), least=False,
     ),
 )  # fmt: skip

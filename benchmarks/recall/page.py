@@ -15,32 +15,34 @@ from benchmarks.recall.report import (
 from benchmarks.recall.summary import Summary
 
 _FROM = """\
-This page and its picture are rendered from a run of `python -m benchmarks recall` by `recall-report`; how to measure,
-also on data of your own, is told in [measuring](../measuring.md). `python -m benchmarks compare` prints the
-paired differences of two systems or runs with their intervals.
+Rendered from a run of `python -m benchmarks recall` by `recall-report`. [Measuring](../measuring.md) tells how to
+measure, also on data of your own. `python -m benchmarks compare` prints the paired differences of two systems or
+runs.
 """
 _REFUSALS = """\
-Two reasons are told apart: nothing here is about it, and it was said by somebody else. *Refused* is their sum. *By
-confidence*: what would be refused if the confidence alone decided and one answerable question in twenty were refused.
+*Nothing*: no memory is about the question. *Other*: it was said by or about somebody else. *Refused* is their sum.
+*By confidence* is what would be refused if the confidence alone decided and one answerable question in twenty were
+refused. The tasks of 1 to 20 statements ask about a memory that small; *unseen* ones were written after the bounds
+were chosen.
 """
 _NOT_MEASURED = """\
-- Answers of a language model: what is measured is whether the evidence is found, not what is made of it.
-- Figures that others publish: they are of other questions or another unit; none stands beside ours.
-- Neural embeddings: vectors are those of a static table of words, whoever uses them here.
-- Evidence is labelled incompletely in LoCoMo, other turns can answer too: no system reaches 1.
+- Answers of a language model. The run measures whether the evidence is found, not what is made of it.
+- Published figures of others: they are of other questions or another unit, so none stands beside ours.
+- Neural embeddings: all vectors of the run are those of a static table of words. The sentence encoder, which the
+  extra `local` uses for notes and turns today, came later.
+- LoCoMo's labels of evidence are incomplete, and other turns can answer too: no system reaches 1.
 - LoCoMo's conversations were written by models; people answer each other less strictly.
 """
 _STATUS = """\
-*tuned on*: defaults of Tellback were chosen with this data at hand, so its figures flatter. *seen*: it was looked at,
-no default was chosen by it. *generated*: made by a rule that is in `benchmarks/`. *yours*: a folder that was given. No
-other system was tuned on any of it.
+*tuned on*: defaults of Tellback were chosen with this data, so its figures flatter Tellback. *seen*: the data was
+looked at, but no default was chosen by it. *generated*: made by a rule in `benchmarks/`. *yours*: a folder that was
+given. No other system was tuned on any of the data.
 """
 _HOW = """\
-R@k is the share of a question's evidence among the first k hits, averaged over questions; any@k the share of questions
-with some of it there, all@k with all of it; MRR the mean of 1 / place of the first; nDCG@10 weighs by grade. Intervals
-are 95 per cent, by 2,000 draws of the questions with the seed below; differences are paired, question by question. A
-question whose recall fails counts as not found. Milliseconds are of one recall of 50 hits, asked one after the other on
-the machine below; they are printed for orientation.
+R@k is the share of a question's evidence among the first k hits, averaged over questions. any@k is the share of
+questions with some of their evidence there, all@k with all of it. MRR is the mean of 1 / rank of the first; nDCG@10
+weighs by grade. Intervals are 95 per cent, by 2,000 draws of the questions. A question whose recall fails counts as
+not found. Milliseconds are of one recall of 50 hits, one after the other; they are for orientation.
 """
 
 
@@ -61,12 +63,12 @@ def page(summary: Summary) -> str:
         tasks_text(summary),
         "## Tellback by kind of question",
         groups_text(summary),
-        "## Saying that nothing fits",
+        "## Abstention",
         _REFUSALS,
         refusals_text(summary),
         "## Cost",
         cost_text(summary),
-        "## Who took part",
+        "## Systems",
         systems_text(summary.about),
         "## Machine, versions, command",
         _setting(summary),

@@ -59,7 +59,7 @@ def groups_text(summary: Summary) -> str:
     """Return the groups of each task that has several, for Tellback alone."""
     rows = [
         (
-            summary.about["tasks"][line.task]["title"],
+            _task_title(summary, line.task),
             line.group,
             str(line.questions),
             *(_three(line.figures[name]) for name in _SHOWN),
@@ -71,11 +71,11 @@ def groups_text(summary: Summary) -> str:
 
 
 def refusals_text(summary: Summary) -> str:
-    """Return what was said to be nowhere here, rightly and wrongly."""
+    """Return the shares of questions that were refused, rightly and wrongly."""
     rows = [
         (
             _title(summary, refusal.system),
-            summary.about["tasks"][refusal.task]["title"],
+            _task_title(summary, refusal.task),
             refusal.group,
             "no" if refusal.answerable else "yes",
             str(refusal.questions),
@@ -132,7 +132,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _told(about: Mapping[str, Any]) -> str:
     note = f" {about['note'][:1].upper()}{about['note'][1:]}." if about["note"] else ""
-    return f"Data: {about['status']}. A figure is a mean over questions; what is found is a {about['unit']}.{note}"
+    return f"Data: {about['status']}. Unit found: {about['unit']}.{note}"
 
 
 def _cells(summary: Summary, line: Line, columns: Sequence[str]) -> list[str]:
@@ -146,6 +146,11 @@ def _cells(summary: Summary, line: Line, columns: Sequence[str]) -> list[str]:
         f"{line.p50:.2f}",
         f"{line.p95:.2f}",
     ]
+
+
+def _task_title(summary: Summary, task: str) -> str:
+    about = summary.about["tasks"][task]
+    return f"{about['title']} (unseen)" if about["status"] == "unseen" else str(about["title"])
 
 
 def _title(summary: Summary, system: str) -> str:

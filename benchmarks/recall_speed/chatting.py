@@ -20,7 +20,7 @@ _ASKED = "Who has our spare key?"
 _ANSWERED = re.compile(rb"Mrs Duarte")
 _PROMPT = re.compile(rb">(?: |\x08?\x1b\[\d*C)")
 """The editor's prompt: it moves its cursor over a space at the end instead of drawing it."""
-_PATIENCE = 30.0
+_PATIENCE = 300.0
 """Seconds after which a chat that shows nothing is given up."""
 
 
@@ -71,39 +71,53 @@ def _chat(file: Path, questions: int) -> tuple[float, float, list[float]]:
     ) as process:
         os.close(theirs)
         try:
-            _read_until(ours, _PROMPT)
+            screen = _Screen(ours)
+            screen.read_until(_PROMPT)
             seconds, cpu = perf_counter() - start, _cpu_seconds(process.pid)
             answers = []
             for _ in range(questions):
                 asked = perf_counter()
                 os.write(ours, f"{_ASKED}\r".encode())
-                _read_until(ours, _ANSWERED)
+                screen.read_until(_ANSWERED)
                 answers.append(perf_counter() - asked)
-                _read_until(ours, _PROMPT)
+                screen.read_until(_PROMPT)
             os.write(ours, b"\x04")
-            _read_until(ours, None)
+            screen.read_to_end()
         finally:
             process.kill()
             os.close(ours)
     return seconds, seconds if cpu is None else cpu, answers
 
 
-def _read_until(descriptor: int, words: re.Pattern[bytes] | None) -> None:
-    """Read what is shown until *words* come, or to the end; ``RuntimeError`` where nothing comes any more."""
-    shown = b""
-    while words is None or not words.search(shown):
-        ready, _, _ = select.select([descriptor], [], [], _PATIENCE)
-        if not ready:
-            raise RuntimeError(f"chat: {words and words.pattern!r} did not come; it showed {shown[-200:]!r}")
+class _Screen:
+    """Output of a terminal, read part by part: an answer and the prompt after it may come at once."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._unread = b""
+
+    def read_until(self, words: re.Pattern[bytes]) -> None:
+        """Read to the end of *words*; ``RuntimeError`` where nothing comes any more."""
+        while not (found := words.search(self._unread)):
+            if not self._read():
+                raise RuntimeError(f"chat: it ended with {self._unread[-200:]!r}")
+        self._unread = self._unread[found.end() :]
+
+    def read_to_end(self) -> None:
+        """Read until the other end is closed."""
+        while self._read():
+            pass
+
+    def _read(self) -> bool:
+        """Read what there is; False at the end."""
+        if not select.select([self._descriptor], [], [], _PATIENCE)[0]:
+            raise RuntimeError(f"chat: nothing more came; it showed {self._unread[-200:]!r}")
         try:
-            read = os.read(descriptor, 65536)
+            part = os.read(self._descriptor, 65536)
         except OSError:  # the other end is closed
-            read = b""
-        if not read and words is not None:
-            raise RuntimeError(f"chat: it ended with {shown[-200:]!r}")
-        if not read:
-            return
-        shown += read
+            return False
+        self._unread += part
+        return bool(part)
 
 
 def _cpu_seconds(process: int) -> float | None:

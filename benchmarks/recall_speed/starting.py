@@ -84,7 +84,7 @@ def _run(name: str, words: Sequence[str]) -> tuple[float, float, float | None]:
         words, cwd=PROJECT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        stated = process.stderr.read()
+        errors = process.stderr.read()
         if not hasattr(os, "wait4"):
             code, mb = process.wait(), None
             cpu = seconds = perf_counter() - start
@@ -94,5 +94,5 @@ def _run(name: str, words: Sequence[str]) -> tuple[float, float, float | None]:
             process.returncode = code = os.waitstatus_to_exitcode(status)
             mb = usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
     if code:
-        raise RuntimeError(f"{name}: {(stated.strip().splitlines() or ['it failed'])[-1]}")
+        raise RuntimeError(f"{name}: {(errors.strip().splitlines() or ['it failed'])[-1]}")
     return seconds, cpu, mb

@@ -74,11 +74,11 @@ def cold_starts(
                 found.times.setdefault((contender.key, measure), []).append([seconds])
     for item in contenders:
         _, answer, complaint = _timed(command(item, "memory"))
-        stated = json.loads(answer) if answer else {"vectors": None}
-        if stated["vectors"] is None:
+        report = json.loads(answer) if answer else {"vectors": None}
+        if report["vectors"] is None:
             failed(item, m.MEMORY, complaint or "this system does not tell it")
         else:
-            found.memory[item.key] = (stated["vectors"], stated["both"])
+            found.memory[item.key] = (report["vectors"], report["both"])
     return found
 
 

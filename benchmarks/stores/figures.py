@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.stores import measures as m
 from benchmarks.stores.contenders import PEERS
 from benchmarks.stores.results import Measurement
 
@@ -32,10 +33,12 @@ class Figures:
         """Return the measurement, None where there is none."""
         return self._by.get((store, measure, data, n))
 
-    def best_peer(self, measure: str, data: str, n: int) -> Measurement | None:
-        """Return the quickest persistent peer in that line."""
-        items = [item for key in PEERS if (item := self.get(key, measure, data, n)) is not None]
-        return min(items, key=lambda item: item.p50) if items else None
+    def best_peer(self, measure: str, data: str, n: int, peers: Sequence[str] = PEERS) -> Measurement | None:
+        """Return the best of *peers* (the persistent ones) in that line."""
+        items = [item for key in peers if (item := self.get(key, measure, data, n)) is not None]
+        if not items:
+            return None
+        return (max if m.is_rate(measure) else min)(items, key=lambda item: item.p50)
 
     def sizes(self) -> list[tuple[str, int]]:
         """Return what was raced: (data, n), made-up rows first, small ones first."""

@@ -36,7 +36,7 @@ def _searching(figures: Figures) -> Iterator[Outcome]:
         for n, limit in ((1_000, 2.5), (10_000, 1.5), (100_000, 1.15)):
             for data in _BOTH:
                 ours, bare = figures.get(store, m.SEARCH, data, n), figures.get("bare", m.SEARCH, data, n)
-                yield _at_most(f"exact search {name}, of bare numpy", data, n, ours, bare, limit)
+                yield _at_most(f"exact search {name}, slower than bare numpy", data, n, ours, bare, limit)
     for n, limit in ((1_000, 2.5), (10_000, 5.0)):
         for data in _BOTH:
             yield _faster(figures, "exact search", "tellback-sqlite", m.SEARCH, data, n, limit)
@@ -58,10 +58,10 @@ def _writing(figures: Figures) -> Iterator[Outcome]:
     n = 100_000
     for measure, limit in ((m.BULK, 1.0), (m.BULK_TEXT, 0.3)):
         ours, theirs = (figures.get(key, measure, "clustered", n) for key in ("tellback-sqlite", "sqlite-vec"))
-        yield _at_least(f"{measure}, of sqlite-vec by hand", "clustered", n, ours, theirs, limit)
+        yield _at_least(f"{measure}, rate beside sqlite-vec by hand", "clustered", n, ours, theirs, limit)
     for n in (10_000, 100_000):
         ours, theirs = (figures.get(key, m.ADD, "clustered", n) for key in ("tellback-sqlite", "sqlite-rows"))
-        yield _at_most("one durable upsert, of a bare SQLite row", "clustered", n, ours, theirs, 2.0)
+        yield _at_most("one durable upsert, slower than a bare SQLite row", "clustered", n, ours, theirs, 2.0)
     for measure in (m.SEEN, m.SEEN_ELSEWHERE):
         for n in (10_000, 100_000):
             yield _faster(figures, measure, "tellback-sqlite", measure, "clustered", n, 4.0)
@@ -74,15 +74,17 @@ def _keeping(figures: Figures) -> Iterator[Outcome]:
                 figures.get("tellback-sqlite", measure, "clustered", n),
                 figures.get(m.IMPORTS, m.COLD, "clustered", n),
             )
-            yield _at_most(f"{measure}, of the imports alone", "clustered", n, ours, base, limit)
+            yield _at_most(f"{measure}, slower than the imports alone", "clustered", n, ours, base, limit)
     n = 100_000
     for data in _BOTH:
         ours = figures.get("tellback-tenth", m.SEARCH, data, n)
         vec0, rows = (figures.get(key, m.SEARCH, data, n) for key in ("sqlite-vec", "sqlite-rows"))
-        yield _at_most("a tenth in memory, of vec0 by hand", data, n, ours, vec0, 2.0, recall=1.0)
-        yield _at_most("a tenth in memory, of vec_distance_cosine over rows", data, n, ours, rows, 1.15, recall=1.0)
+        yield _at_most("a tenth in memory, slower than vec0 by hand", data, n, ours, vec0, 2.0, recall=1.0)
+        yield _at_most(
+            "a tenth in memory, slower than vec_distance_cosine over rows", data, n, ours, rows, 1.15, recall=1.0
+        )
     ours, theirs = (figures.get(key, m.FILE, "clustered", n) for key in ("tellback-sqlite", "sqlite-vec"))
-    yield _at_most("file, of sqlite-vec by hand", "clustered", n, ours, theirs, 1.5)
+    yield _at_most("file, larger than that of sqlite-vec by hand", "clustered", n, ours, theirs, 1.5)
     memory = figures.get("tellback-sqlite", m.MEMORY, "clustered", n)
     goal = f"≤ {_ABOVE_VECTORS:.0f} MB"
     if memory is None:

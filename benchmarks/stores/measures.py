@@ -46,13 +46,13 @@ UNITS = {
 """The unit of a measure; milliseconds where none stands here."""
 
 MEANING = {
-    SEARCH: "k=10, one query at a time, the rows returned",
+    SEARCH: "the ten nearest (k=10), one query at a time, the rows returned",
     **{
         name: f"the same among the rows of a kind that {name.split(maxsplit=1)[1]} of all rows have" for name in FILTERS
     },
     MANY: "64 queries in the store's own bulk call",
-    TEXT: "k=10, any of six words",
-    BULK_TEXT: "rows a second until all are written and every index of the store is built",
+    TEXT: "the ten best (k=10) for any of six words",
+    BULK_TEXT: "rows a second, until all are written and every index of the store is built; more is better",
     BULK: "the same with empty texts",
     ADD: "one new row, durable when the call returns",
     SEEN: "one new row, then the search that finds it, in one process",
@@ -65,6 +65,11 @@ MEANING = {
     MEMORY: "private memory of a process after 20 searches and 20 text searches, above what its imports take",
     MEMORY_VECTORS: "the same before the text searches",
 }
+
+
+def is_rate(measure: str) -> bool:
+    """Return whether more is better, as of rows a second."""
+    return unit_of(measure) == "rows/s"
 
 
 def unit_of(measure: str) -> str:

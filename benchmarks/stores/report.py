@@ -1,19 +1,21 @@
-"""Measurements as Markdown tables: the goals, the figures of every store, what must not grow."""
+"""Measurements as Markdown tables: the winners, the goals, the figures of every store, what must not grow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from benchmarks.stores import measures as m
-from benchmarks.stores.contenders import BY_KEY, CONTENDERS
+from benchmarks.stores.contenders import BY_KEY, CONTENDERS, PEERS
 from benchmarks.stores.figures import Figures, ratio, short
 from benchmarks.stores.goals import outcomes
 from benchmarks.stores.results import Measurement
 
 _READING = (m.SEARCH, *m.FILTERS, m.MANY, m.TEXT)
-_WRITING = (m.BULK, m.BULK_TEXT, m.ADD, m.SEEN, m.SEEN_ELSEWHERE, m.DELETE, m.DELETE_MANY)
-_KEEPING = (m.COLD, m.COLD_TEXT, m.FILE, m.MEMORY_VECTORS, m.MEMORY)
+_ALL_PEERS = (*PEERS, "sqlite-vec-fts5")
+_WITHOUT_TABLE = (m.BULK, m.DELETE_MANY, m.MEMORY_VECTORS)
 _SMALL, _LARGE = 10_000, 100_000
+_LONG_TAIL = 2.0
+"""A 95th percentile is printed where it is more than so many times the median."""
 
 
 def title_of(store: str) -> str:
@@ -21,40 +23,50 @@ def title_of(store: str) -> str:
     return BY_KEY[store].title if store in BY_KEY else store
 
 
+def winners_text(found: Iterable[Measurement]) -> str:
+    """Return how Tellback in a file compares with the best persistent peer, a line for each measure."""
+    figures = Figures(found)
+    counts = sorted({n for _, n in figures.sizes()})
+    lines = ["| measure | " + " | ".join(f"{n:,} rows" for n in counts) + " |", "|---" * (len(counts) + 1) + "|"]
+    for measure in m.MEANING:
+        cells = [_comparison(figures, measure, _rows_of(measure), n) for n in counts]
+        if any(cell != "–" for cell in cells):
+            lines.append(f"| {measure} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def goals_text(found: Iterable[Measurement], *, raced_only: bool = False) -> str:
-    """Return the table of goals: reached, wanted, met or not; *raced_only* leaves out sizes that were not raced."""
+    """Return the table of goals, missed ones in bold; *raced_only* leaves out sizes that were not raced."""
     figures = Figures(found)
     raced = figures.sizes()
-    lines = ["| what | rows | goal | reached | met |", "|---|---|---|---|---|"]
+    rows: dict[tuple[str, int, str], dict[str, str]] = {}
     for outcome in outcomes(figures):
-        if raced_only and (outcome.data, outcome.n) not in raced:
-            continue
-        met = {True: "yes", False: "**no**", None: "–"}[outcome.met]
-        lines.append(f"| {outcome.what} | {outcome.n:,} {outcome.data} | {outcome.goal} | {outcome.reached} | {met} |")
+        if not raced_only or (outcome.data, outcome.n) in raced:
+            what, _, peer = outcome.what.partition(" (")
+            reached = outcome.reached.removesuffix(", recall 1.000") + (f"; {peer.rstrip(')')}" if peer else "")
+            reached = f"**{reached}**" if outcome.met is False else reached
+            rows.setdefault((what, outcome.n, outcome.goal), {})[outcome.data] = reached
+    lines = ["| what | rows | goal | reached, clustered | reached, real |", "|---|---|---|---|---|"]
+    for (what, n, goal), reached in rows.items():
+        lines.append(f"| {what} | {n:,} | {goal} | {reached.get('clustered', '–')} | {reached.get('real', '–')} |")
     return "\n".join(lines) + "\n"
 
 
 def missing_text(found: Iterable[Measurement]) -> str:
     """Return what was asked for and not measured, as a list; empty where nothing is missing."""
     reasons: dict[str, list[str]] = {}
-    for hit in found:
-        if hit.measure == m.NOT_MEASURED:
-            where = f"{hit.data} {hit.n:,}" if hit.n else "any rows"
-            reasons.setdefault(f"{title_of(hit.store)}: {hit.note}", []).append(where)
+    for measurement in found:
+        if measurement.measure == m.NOT_MEASURED:
+            where = f"{measurement.data} {measurement.n:,}" if measurement.n else "any rows"
+            reasons.setdefault(f"{title_of(measurement.store)}: {measurement.note}", []).append(where)
     return "".join(f"- {why} ({', '.join(dict.fromkeys(where))}).\n" for why, where in reasons.items())
 
 
 def tables_text(found: Sequence[Measurement]) -> str:
-    """Return the figures of every store, a section for each set of rows."""
+    """Return the figures of every store, a table for each measure, of real rows where those were read."""
     figures = Figures(found)
-    parts = []
-    for data, n in figures.sizes():
-        some = next(item for item in figures.all if (item.data, item.n) == (data, n))
-        parts.append(f"### {n:,} rows, {data}, {some.d} dimensions\n")
-        for measures in (_READING, _WRITING, _KEEPING):
-            if table := _table(figures, data, n, measures):
-                parts.append(table)
-    return "\n".join(parts)
+    shown = [measure for measure in m.MEANING if measure not in _WITHOUT_TABLE]
+    return "\n".join(table for measure in shown if (table := _table(figures, measure)))
 
 
 def guards_text(found: Sequence[Measurement]) -> str:
@@ -86,19 +98,37 @@ def guards_text(found: Sequence[Measurement]) -> str:
     return "\n".join(lines) + "\n" if len(lines) > 2 else "Not measured in this run.\n"
 
 
-def _table(figures: Figures, data: str, n: int, measures: Sequence[str]) -> str:
-    columns = [name for name in measures if any(figures.get(key, name, data, n) for key in BY_KEY)]
+def _comparison(figures: Figures, measure: str, data: str, n: int) -> str:
+    """Return how many times better Tellback in a file is than the best peer; in bold where it is not."""
+    ours, best = figures.get("tellback-sqlite", measure, data, n), figures.best_peer(measure, data, n, _ALL_PEERS)
+    if ours is None or best is None:
+        return "–"
+    factor = ours.p50 / best.p50 if m.is_rate(measure) else best.p50 / ours.p50
+    text = f"{short(factor)} × {title_of(best.store)}{_recall(best)}"
+    return text if factor >= 1 else f"**{text}**"
+
+
+def _rows_of(measure: str) -> str:
+    return "real" if measure in _READING else "clustered"
+
+
+def _table(figures: Figures, measure: str) -> str:
+    sizes = [size for size in figures.sizes() if any(figures.get(key, measure, *size) for key in BY_KEY)]
+    sizes = [size for size in sizes if size[0] == _rows_of(measure)] or sizes
     rows = []
     for contender in CONTENDERS:
-        cells = [figures.get(contender.key, name, data, n) for name in columns]
+        cells = [figures.get(contender.key, measure, *size) for size in sizes]
         if any(cells):
             rows.append(f"| {contender.title}{marks_of(contender.key)} | " + " | ".join(map(_cell, cells)) + " |")
     if not rows:
         return ""
-    heads = " | ".join(f"{name}, {m.unit_of(name)}" for name in columns)
-    base = figures.get(m.IMPORTS, m.COLD, data, n) if m.COLD in columns else None
-    below = "" if base is None else f"\nStarting Python and importing numpy, apsw and pydantic: {_cell(base)} ms.\n"
-    return f"| store | {heads} |\n" + "|---" * (len(columns) + 1) + "|\n" + "\n".join(rows) + "\n" + below
+    bases = [figures.get(m.IMPORTS, m.COLD, *size) for size in sizes] if measure == m.COLD else []
+    if any(bases):
+        rows.append("| *Python and its imports alone* | " + " | ".join(map(_cell, bases)) + " |")
+    heads = " | ".join(f"{n:,} {data}" for data, n in sizes)
+    meaning = m.MEANING[measure]
+    title = f"### {measure[:1].upper()}{measure[1:]}, {m.unit_of(measure)}\n\n{meaning[:1].upper()}{meaning[1:]}.\n"
+    return f"{title}\n| store | {heads} |\n" + "|---" * (len(sizes) + 1) + "|\n" + "\n".join(rows) + "\n"
 
 
 def marks_of(key: str) -> str:
@@ -110,7 +140,9 @@ def marks_of(key: str) -> str:
 def _cell(one: Measurement | None) -> str:
     if one is None:
         return "–"
-    spread = f" ({short(one.p95)})" if one.count > 1 and one.unit == "ms" else ""
-    approximate = one.store in BY_KEY and BY_KEY[one.store].approximate
-    recall = f", r {one.recall:.3f}" if one.recall is not None and (approximate or one.recall < 1) else ""
-    return short(one.p50) + spread + recall
+    spread = f" ({short(one.p95)})" if one.count > 1 and one.unit == "ms" and one.p95 > _LONG_TAIL * one.p50 else ""
+    return short(one.p50) + spread + _recall(one)
+
+
+def _recall(one: Measurement) -> str:
+    return f", r {one.recall:.3f}" if one.recall is not None and round(one.recall, 3) < 1 else ""

@@ -103,7 +103,7 @@ def best_quote(
     if not prose:
         return 0, 0, 0.0
     found_terms = [frozenset(terms(text[start:end])) & term_weights.keys() for start, end in prose]
-    scores = [sum(term_weights[term] for term in found) for found in found_terms]
+    scores = [sum(term_weights[term] for term in covered_terms) for covered_terms in found_terms]
     first = last = max(range(len(prose)), key=lambda index: (scores[index], -index))
     covered = set(found_terms[first])
 

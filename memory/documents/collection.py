@@ -39,9 +39,9 @@ class DocumentCollection:
     def forgotten(self, memories: Sequence[Memory]) -> Names[str]:
         """Return the ids of those *memories* that were forgotten, by themselves or by their very words."""
         tombstones = self.memory.tombstones
-        found = tombstones.which(self.partition, [memory.id for memory in memories])
+        tombstone_ids = tombstones.which(self.partition, [memory.id for memory in memories])
         words = {memory.id for memory in memories if tombstones.words_at(self.namespace, memory.text) is not None}
-        return found | words
+        return tombstone_ids | words
 
 
 def open_collection(memory: LongTermMemory, name: str, namespace: str) -> DocumentCollection:

@@ -82,7 +82,7 @@ class DocumentFile:
 
 @dataclass(frozen=True, slots=True)
 class GivenDocument:
-    """Document in hand: its bytes, its name, and the URI where it was found.
+    """Document given as a value: its bytes, its name, and the URI where it was found.
 
     *title*, *tags* and *metadata* are set beside what its loader finds.
     """
@@ -186,9 +186,9 @@ class _FolderWalk:
         while folders:
             folder, rules = folders.pop()
             folders += self._enter(folder, rules)
-        found = {item.location for item in self._items if isinstance(item, DocumentFile)}
+        locations = {item.location for item in self._items if isinstance(item, DocumentFile)}
         for path, name in self._links:
-            self._items.append(self._classify_link(path, name, found))
+            self._items.append(self._classify_link(path, name, locations))
         return sorted(self._items, key=lambda item: item.source)
 
     def _enter(self, folder: Path, rules: IgnoreRules) -> Iterator[tuple[Path, IgnoreRules]]:

@@ -113,7 +113,7 @@ def chunk_ids(key: bytes, collection: str, source: str, texts: Iterable[str]) ->
 
 
 def document_mark(key: bytes, kind: str, *parts: str) -> str:
-    """Return the mark of *parts* under the key: equal for equal parts of one kind, else it says nothing."""
+    """Return a keyed hash of *parts*, equal for equal parts of one *kind*."""
     return _keyed_hash(key, kind.encode(), parts, size=20).hex()
 
 
@@ -151,8 +151,8 @@ class Passage:
 
     def page_at(self, offset: int) -> int | None:
         """Return the page that holds the *offset* of ``text``."""
-        passed = bisect_right(self.page_breaks, offset, key=lambda pair: pair[0])
-        return self.page_breaks[passed - 1][1] if passed else self.page
+        breaks_before = bisect_right(self.page_breaks, offset, key=lambda pair: pair[0])
+        return self.page_breaks[breaks_before - 1][1] if breaks_before else self.page
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,8 @@ class Passages(Sequence[Passage]):
 
 def passages_of(hits: RecallResult | Sequence[Hit]) -> tuple[Passage, ...]:
     """Return the passages among *hits*, in their order; what comes from no document is passed over."""
-    found = (passage_of(hit.memory, score=hit.score, parts=hit.parts) for hit in hits)
-    return tuple(passage for passage in found if passage is not None)
+    passages = (passage_of(hit.memory, score=hit.score, parts=hit.parts) for hit in hits)
+    return tuple(passage for passage in passages if passage is not None)
 
 
 def passage_of(memory: Memory, *, score: float = 0.0, parts: Mapping[str, float] | None = None) -> Passage | None:

@@ -186,7 +186,7 @@ def _moved_entry(entry: Entry, memory: Memory) -> Entry:
 
 
 class StalePlan(Exception):
-    """Somebody else has written the document since the plan was made."""
+    """Raised where somebody else has written the document since the plan was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +282,8 @@ def _late_vectors(work: EmbeddedPlan) -> dict[str, Vector]:
 
 
 def _line(work: EmbeddedPlan, *, erased: int) -> IngestLine:
-    plan, record, new = work.plan, work.plan.draft.record, work.embedded[: len(work.plan.new)]
-    pending = sum(text.vector is None and text.no_vector is None for text in new)
+    plan, record, embedded = work.plan, work.plan.draft.record, work.embedded[: len(work.plan.new)]
+    pending = sum(text.vector is None and text.no_vector is None for text in embedded)
     notes = plan.draft.document.notes
     if cut := sum(text.truncated is not None for text in work.embedded):
         longer = "1 chunk is" if cut == 1 else f"{cut} chunks are"
@@ -297,7 +297,7 @@ def _line(work: EmbeddedPlan, *, erased: int) -> IngestLine:
         _ingest_action(plan),
         reason=reason,
         chunks=len(plan.draft.memories) - plan.forgotten,
-        embedded=sum(text.vector is not None for text in new) + len(_late_vectors(work)),
+        embedded=sum(text.vector is not None for text in embedded) + len(_late_vectors(work)),
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased if renamed is None else 0,

@@ -85,10 +85,10 @@ async def _changed_paths(watcher: RustNotify) -> tuple[Path, ...]:
     """Return what was changed, when nothing more changes; nothing after a while without changes."""
     stop = threading.Event()
     try:
-        found = await run_in_thread(lambda: watcher.watch(_LONGEST_WAIT_MS, _QUIET_MS, _LOOK_MS, stop))
+        changes = await run_in_thread(lambda: watcher.watch(_LONGEST_WAIT_MS, _QUIET_MS, _LOOK_MS, stop))
     finally:
         stop.set()
-    return tuple(Path(path) for _, path in found) if isinstance(found, set) else ()
+    return tuple(Path(path) for _, path in changes) if isinstance(changes, set) else ()
 
 
 async def _ingested(

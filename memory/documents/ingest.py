@@ -114,7 +114,7 @@ class IngestRun:
         return IngestReport(tuple(self._lines))
 
     async def run_given(self, given: GivenDocument) -> IngestReport:
-        """Take in a document that is in hand."""
+        """Ingest a document that is given as a value."""
         self.collection.lifecycle("ingest")
         await self._ingest(lambda: [given])
         return IngestReport(tuple(self._lines))
@@ -171,9 +171,9 @@ class IngestRun:
             self._known.claim(source, location)
             return IngestLine(source, IngestAction.UNCHANGED)
         redactions = redaction_policies(self.collection.memory.policies)
-        shown, secrets = redacted_text(source, redactions)
+        name, secrets = redacted_text(source, redactions)
         if secrets or redacted_text(location, redactions)[1]:
-            return IngestLine(shown, IngestAction.SKIPPED, _REFUSED_NAME_REASON)
+            return IngestLine(name, IngestAction.SKIPPED, _REFUSED_NAME_REASON)
         if isinstance(found, GivenDocument) and before is not None and before.location not in ("", location):
             return IngestLine(source, IngestAction.FAILED, "another document has this name; give it another source")
         self._known.claim(source, location)
@@ -231,8 +231,8 @@ class IngestRun:
             return *read_file(found.location, source, limit=limit), ""
         if len(found.content) > limit:
             raise LoadError(source, f"more than the {limit / 1e6:.0f} MB that are read of one file")
-        given = [found.title, found.tags, dict(found.metadata)]
-        return found.content, found.modified, json.dumps(given, sort_keys=True) if any(given) else ""
+        fields = [found.title, found.tags, dict(found.metadata)]
+        return found.content, found.modified, json.dumps(fields, sort_keys=True) if any(fields) else ""
 
     def _draft(self, draft: DocumentDraft) -> DocumentDraft:
         """Return *draft* with its document cut into chunks, each with its id."""
@@ -260,8 +260,8 @@ class IngestRun:
         notes = list(document.notes)
         if rejected := sum(draft.settled is not None for draft in judged):
             notes.append(f"{rejected} chunks rejected by a write policy")
-        if taken := sum(draft.spans for draft in judged):
-            notes.append(f"{taken} part{'s' * (taken != 1)} taken out by a write policy")
+        if removed := sum(draft.spans for draft in judged):
+            notes.append(f"{removed} part{'s' * (removed != 1)} taken out by a write policy")
         if not passages:
             notes.append(EMPTY_DOCUMENT_NOTE)
         memories = tuple(draft.memory for draft in judged if draft.settled is None)

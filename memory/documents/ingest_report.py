@@ -55,13 +55,13 @@ class IngestLine:
         parts = [f"{self.source}: {self.action}"]
         if self.action in (IngestAction.ADDED, IngestAction.UPDATED):
             parts.append(f"{self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}, {self.embedded} embedded")
-            for count, what in (
+            for count, label in (
                 (self.erased, "erased"),
                 (self.pending, "waiting for a vector"),
                 (self.forgotten, "forgotten earlier and left out"),
             ):
                 if count:
-                    parts.append(f"{count} {what}")
+                    parts.append(f"{count} {label}")
         elif self.erased:
             parts.append(f"{self.erased} {'chunk' if self.erased == 1 else 'chunks'} erased")
         return ", ".join(part for part in (*parts, self.reason, *self.notes) if part)
@@ -105,8 +105,8 @@ class IngestReport:
     def complete(self) -> bool:
         """False if a file failed, or if most files are of formats that no loader reads."""
         totals = self.totals
-        asked = sum(totals.values()) - totals[IngestAction.SKIPPED] - totals[IngestAction.REMOVED]
-        return not totals[IngestAction.FAILED] and totals[IngestAction.UNREADABLE] * 2 <= asked
+        considered = sum(totals.values()) - totals[IngestAction.SKIPPED] - totals[IngestAction.REMOVED]
+        return not totals[IngestAction.FAILED] and totals[IngestAction.UNREADABLE] * 2 <= considered
 
     def of(self, action: IngestAction | str) -> tuple[IngestLine, ...]:
         """Return the lines with *action*."""

@@ -53,7 +53,7 @@ _COMPARED = 5
 _COMPARED_SHARE = 0.5
 """Share of the best score from which a passage is compared."""
 _DOCUMENT_FACTOR = 4
-"""How many times as many passages are looked at where only a few of each document are wanted."""
+"""Factor of passages that are fetched where only a few of each document are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class KnowledgeBase:
         ignore_files: bool = True,
         on_progress: OnIngestProgress | None = None,
     ) -> IngestReport:
-        """Make the collection hold the present state of the files and folders *paths*; say what became of each.
+        """Bring the collection to the present state of the files and folders *paths*; return the outcome of each.
 
         A path that does not exist raises before anything is done; a file that cannot be read is a line and
         keeps its earlier state. Documents whose files are gone from a given folder are erased. *again* reads
@@ -154,7 +154,7 @@ class KnowledgeBase:
         metadata: Mapping[str, Any] = MappingProxyType({}),
         again: bool = False,
     ) -> IngestReport:
-        """Take in a document that is in hand, under the name *source*; again, it replaces what it was.
+        """Ingest a document given as a value, called *source*; a later call with that name replaces it.
 
         A text is Markdown unless the ending of *source* says otherwise, bytes are as a file of that name, and any other
         value is JSON, a record for each item of a list. *title*, *tags* and *metadata* add to what is found in it.
@@ -168,7 +168,7 @@ class KnowledgeBase:
                 loader = self._loaders.choose_by_type(name, "text/markdown")
         else:
             loader, data = self._loaders.choose_by_type(name, "application/json"), _encoded_value(content)
-        given = GivenDocument(
+        document = GivenDocument(
             location=f"text:{name}",
             source=name,
             content=data,
@@ -177,10 +177,10 @@ class KnowledgeBase:
             tags=checked_labels(tags, "tags"),
             metadata=dict(metadata),
         )
-        return await self._run(EVERY_FILE, again).run_given(given)
+        return await self._run(EVERY_FILE, again).run_given(document)
 
     async def ingest_url(self, url: str, *, allowed_hosts: Sequence[str] = (), again: bool = False) -> IngestReport:
-        """Fetch the page at *url* and take it in; again, it replaces what it was if it has changed.
+        """Fetch the page at *url* and ingest it; a later call replaces it if the page has changed.
 
         Only http and https, and only public addresses, those of *allowed_hosts* excepted; each redirect is under the
         same rules. Another form of address raises ``ArgumentError``; a page that cannot be fetched is a failed line.
@@ -193,15 +193,15 @@ class KnowledgeBase:
         except LoadError as error:
             return IngestReport((IngestLine(name, IngestAction.FAILED, error.reason),))
         loader = self._loaders.choose_by_type(page.name, page.media_type)
-        given = GivenDocument(name, name, page.content, loader, page.modified)
-        return await self._run(EVERY_FILE, again).run_given(given)
+        document = GivenDocument(name, name, page.content, loader, page.modified)
+        return await self._run(EVERY_FILE, again).run_given(document)
 
     async def collections(self) -> tuple[str, ...]:
         """Return the names of all collections of this namespace that hold a document, in order."""
         names = await asyncio.to_thread(self._collection.memory.store.namespaces)
         own = (self._collection.namespace, DOCUMENTS)
-        found = [parse_store_namespace(name) for name in names]
-        return tuple(sorted(name for *place, name in found if tuple(place) == own and name is not None))
+        lanes = [parse_store_namespace(name) for name in names]
+        return tuple(sorted(name for *place, name in lanes if tuple(place) == own and name is not None))
 
     async def documents(self) -> list[DocumentInfo]:
         """Return what the collection holds, in order of source."""
@@ -215,10 +215,10 @@ class KnowledgeBase:
     async def passage(self, id: str, *, neighbours: int | Literal["section"] = 0) -> Passage | None:
         """Return the passage with this *id*, with the text of its *neighbours*; None for an unknown id."""
         _check_neighbours(neighbours)
-        found = await asyncio.to_thread(_load_passages, self._collection, [id])
-        if neighbours and found:
-            found = list(await asyncio.to_thread(_add_neighbours, self._collection, found, neighbours))
-        return found[0] if found else None
+        passages = await asyncio.to_thread(_load_passages, self._collection, [id])
+        if neighbours and passages:
+            passages = list(await asyncio.to_thread(_add_neighbours, self._collection, passages, neighbours))
+        return passages[0] if passages else None
 
     async def passages(self, document: str, *, location: str = "") -> list[Passage]:
         """Return the passages of a document in order, by its source or its *location*; none for an unknown one."""
@@ -257,13 +257,13 @@ class KnowledgeBase:
             for name, moment in (("modified_since", modified_since), ("modified_until", modified_until))
         )
         patterns = checked_labels(sources, "sources")
-        wanted = {name.casefold().removeprefix(".") for name in checked_labels(types, "types")}
+        type_words = {name.casefold().removeprefix(".") for name in checked_labels(types, "types")}
         records = await asyncio.to_thread(self._collection.manifest.all)
         chosen = [
             record.source
             for record in records
             if (not patterns or any(_is_named(record, pattern) for pattern in patterns))
-            and (not wanted or not wanted.isdisjoint(type_names(record.source)))
+            and (not type_words or not type_words.isdisjoint(type_names(record.source)))
             and (since is None or (record.modified is not None and since <= record.modified))
             and (until is None or (record.modified is not None and record.modified <= until))
         ]
@@ -403,8 +403,8 @@ class KnowledgeBase:
 def _is_named(record: DocumentRecord, pattern: str) -> bool:
     """Return whether *pattern* names a document by its source, or by a file or folder of the path where it was read."""
     location, name = record.location.replace("\\", "/"), pattern.replace("\\", "/").rstrip("/")
-    named = fnmatchcase(record.source, name) or fnmatchcase(location, f"*/{name.lstrip('./')}")
-    return named or f"/{name.lstrip('./')}/" in f"/{location}/" or record.source.startswith(f"{name}/")
+    matches = fnmatchcase(record.source, name) or fnmatchcase(location, f"*/{name.lstrip('./')}")
+    return matches or f"/{name.lstrip('./')}/" in f"/{location}/" or record.source.startswith(f"{name}/")
 
 
 def _date_text(value: object) -> str:

@@ -35,15 +35,15 @@ class KnownDocuments:
 
     def renew(self, source: str, location: str) -> None:
         """Read the records called *source* and at *location* again, which somebody else has written."""
-        named, present = self._manifest.get(source), self._manifest.at(location)
-        for table, key, record in ((self._by_source, source, named), (self._by_location, location, present)):
+        by_source, present = self._manifest.get(source), self._manifest.at(location)
+        for table, key, record in ((self._by_source, source, by_source), (self._by_location, location, present)):
             if record is None:
                 table.pop(key, None)
             else:
                 table[key] = record
 
     def claim(self, source: str, location: str) -> None:
-        """Note that the document at *location* is called *source*: no other gets this name."""
+        """Reserve the name *source* for the document at *location*."""
         self._claimed[source] = location
 
     def resolve(self, found: DocumentFile | GivenDocument) -> tuple[str, DocumentRecord | None]:

@@ -182,8 +182,8 @@ def _parse_record(row: tuple[Any, ...]) -> DocumentRecord:
 
 def _checksum(row: Sequence[str | None]) -> int:
     """Return the checksum of *row*, whose last field, the state of the file, early rows have not."""
-    known = row if row[-1] is not None else row[:-1]
-    parts = json.dumps(list(known), ensure_ascii=True).encode("ascii")
+    fields = row if row[-1] is not None else row[:-1]
+    parts = json.dumps(list(fields), ensure_ascii=True).encode("ascii")
     return int.from_bytes(blake2b(parts, digest_size=8).digest(), "little", signed=True)
 
 
@@ -310,6 +310,6 @@ def _loses_chunks(manifest: DocumentManifest, record: DocumentRecord, gone: Eras
 
 
 def _record_fields(manifest: DocumentManifest, record: DocumentRecord) -> dict[str, Any]:
-    found: dict[str, Any] = {"collection": parse_store_namespace(manifest.collection)[2], "source": record.source}
-    found |= {key: getattr(record, key) for key in _TEXT_FIELDS} | {"chunks": list(record.chunks)}
-    return found | {key: time.isoformat() for key in _TIME_FIELDS if (time := getattr(record, key)) is not None}
+    fields: dict[str, Any] = {"collection": parse_store_namespace(manifest.collection)[2], "source": record.source}
+    fields |= {key: getattr(record, key) for key in _TEXT_FIELDS} | {"chunks": list(record.chunks)}
+    return fields | {key: time.isoformat() for key in _TIME_FIELDS if (time := getattr(record, key)) is not None}

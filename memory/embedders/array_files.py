@@ -35,16 +35,16 @@ def user_cache() -> Path:
 def make_cache_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Make *folder* with the files that *write* puts into it: whole or not at all, for this user alone."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        write(made)
+        write(temporary)
         try:
-            made.rename(folder)
+            temporary.rename(folder)
         except OSError:  # another process was faster
             if not folder.is_dir():
                 raise
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

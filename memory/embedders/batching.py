@@ -198,17 +198,17 @@ class BatchingEmbedder(ABC):
         calls = [partial(self._embed_batch, batch, kind) for batch in self._batches(sent)]
         answers = await gather_bounded(calls, self._concurrency)
         results = [result for answer in answers for result in answer]
-        found: dict[str, TextVector] = {}
+        vectors: dict[str, TextVector] = {}
         refused: dict[str, str] = {}
         for text, whole, part, result in zip(distinct, prefixed, sent, results, strict=True):
             if isinstance(result, str):
                 refused[text] = result
             elif len(part) == len(whole):
-                found[text] = result
+                vectors[text] = result
             else:
                 kept = None if result.truncation is None else result.truncation.kept
-                found[text] = TextVector(result.vector, measure_truncation(part, whole, self._count, kept=kept))
-        return spread_vectors(len(texts), self._dimension, positions, found, refused)
+                vectors[text] = TextVector(result.vector, measure_truncation(part, whole, self._count, kept=kept))
+        return spread_vectors(len(texts), self._dimension, positions, vectors, refused)
 
     @abstractmethod
     def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -84,9 +84,9 @@ class BytePairs:
             rows = np.take_along_axis(pieces[active], shifted, axis=1)
             pieces[active, : width - 1] = rows
             pieces[active, width - 1] = -1
-            held = merges[active]
+            unmerged = merges[active]
             columns = np.arange(width - 2)
-            moved = np.take_along_axis(held, columns + (columns > best[:, None]), axis=1)
+            moved = np.take_along_axis(unmerged, columns + (columns > best[:, None]), axis=1)
             merges[active, : width - 2] = moved
             merges[active, width - 2] = -1
             merges[active, best] = self._find(pieces[active, best], pieces[active, best + 1])
@@ -113,18 +113,18 @@ def write_byte_pairs(folder: Path, tokenizer: Path) -> None:
     vocabulary: Mapping[str, int] = model["vocab"]
     letters = sorted((ord(piece), number) for piece, number in vocabulary.items() if len(piece) == 1)
     merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-    found = {}
+    ranks = {}
     for rank, (left, right) in enumerate(merges):
         pair = (vocabulary[left] << _PAIR_BITS) | vocabulary[right]
-        found[pair] = (vocabulary[left + right], rank)  # of one named twice, the library keeps the last
-    pairs = sorted(found)
+        ranks[pair] = (vocabulary[left + right], rank)  # of one named twice, the library keeps the last
+    pairs = sorted(ranks)
     arrays: dict[str, NDArray[Any]] = {
         "letters": np.array([code for code, _ in letters], np.int64),
         "letter_ids": np.array([number for _, number in letters], np.int32),
         "byte_ids": np.array([vocabulary[f"<0x{byte:02X}>"] for byte in range(256)], np.int32),
         "pairs": np.array(pairs, np.int64),
-        "merged": np.array([found[pair][0] for pair in pairs], np.int32),
-        "ranks": np.array([found[pair][1] for pair in pairs], np.int32),
+        "merged": np.array([ranks[pair][0] for pair in pairs], np.int32),
+        "ranks": np.array([ranks[pair][1] for pair in pairs], np.int32),
     }
     write_arrays(folder / _FILE, arrays)
 
@@ -149,7 +149,7 @@ _EXPECTED: Final[Mapping[str, Any]] = {
 
 def _settings(contents: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what in a file of the library decides how a text is encoded, the vocabulary apart."""
-    found = {**contents["model"], "pre_tokenizer": contents["pre_tokenizer"]}
-    found["normalizers"] = (contents["normalizer"] or {}).get("normalizers")
-    found["added_tokens"] = {token["content"] for token in contents["added_tokens"]}
-    return {name: found.get(name) for name in _EXPECTED}
+    settings = {**contents["model"], "pre_tokenizer": contents["pre_tokenizer"]}
+    settings["normalizers"] = (contents["normalizer"] or {}).get("normalizers")
+    settings["added_tokens"] = {token["content"] for token in contents["added_tokens"]}
+    return {name: settings.get(name) for name in _EXPECTED}

@@ -57,7 +57,7 @@ CachedKind: TypeAlias = Literal["document", "query", "probe"]
 
 @runtime_checkable
 class EmbeddingCache(Protocol):
-    """Keeps vectors between calls and runs, in bounded room: what was asked for longest ago goes first.
+    """Cache of vectors across calls and processes, in bounded room; the least recently used go first.
 
     Any thread and process may use it. It may lose what it keeps at any time, and gives nothing that is not whole.
     """
@@ -134,9 +134,9 @@ class CachedEmbedder:
     async def probe(self) -> NDArray[np.float32]:
         """Return the probes of the embedder inside, asked now; what was kept of another model of its name goes."""
         probes = await probe_embedder(self._inner)
-        known = await asyncio.to_thread(self._read_cache, PROBES, "probe")
-        complete = all(text in known for text in PROBES)
-        same = complete and is_same_model(np.stack([known[text].vector for text in PROBES]), probes)
+        recorded = await asyncio.to_thread(self._read_cache, PROBES, "probe")
+        complete = all(text in recorded for text in PROBES)
+        same = complete and is_same_model(np.stack([recorded[text].vector for text in PROBES]), probes)
         if complete and not same:
             _log.warning("the model of %s was changed: its kept vectors are dropped", self.fingerprint)
             await asyncio.to_thread(self._cache.clear, self.fingerprint)
@@ -276,8 +276,8 @@ class SqliteEmbeddingCache:
         with self._database.read() as connection:
             salt = self._read_salt(connection)
             hashes = [] if salt is None else [keyed_text_hash(salt, text) for text in dict.fromkeys(texts)]
-            known = "SELECT 1 FROM embedding_cache WHERE hash = ?"
-            hashes = [digest for digest in hashes if connection.execute(known, (digest,)).fetchone()]
+            query = "SELECT 1 FROM embedding_cache WHERE hash = ?"
+            hashes = [digest for digest in hashes if connection.execute(query, (digest,)).fetchone()]
         if not hashes:
             return 0
         with self._erasing() as connection:
@@ -293,7 +293,7 @@ class SqliteEmbeddingCache:
 
     @contextmanager
     def _erasing(self) -> Iterator[Connection]:
-        """Give a write after which what was deleted is gone from the bytes of the file."""
+        """Open a write that also erases the bytes of what it deletes from the file."""
         with self._database.write() as connection:
             yield connection
             self._database.mark_erasure(connection)
@@ -377,8 +377,8 @@ class EmbeddingCacheTables(TableComponent):
             return None if whole else "a vector is not what was written"
 
         source.copy(target, "embedding_cache_facts")
-        known = {name for (name,) in target.execute("SELECT name FROM embedding_cache_facts")}
-        lost = None if {"salt", "bytes", "used"} <= known else "the salt of its hashes was lost"
+        facts = {name for (name,) in target.execute("SELECT name FROM embedding_cache_facts")}
+        lost = None if {"salt", "bytes", "used"} <= facts else "the salt of its hashes was lost"
         source.copy(target, "embedding_cache", lambda row: lost or check(row))
         if lost is not None:
             target.execute("DELETE FROM embedding_cache_facts")

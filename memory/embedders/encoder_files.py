@@ -75,9 +75,9 @@ def check_encoder_files() -> None:
         raise MissingExtra("the sentence encoder", EXTRA)
     for name, expected in _SHA256.items():
         with (resources / name).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != expected:
-            raise EmbedderError(f"{resources / name}: not the weights that were expected (SHA-256 {found[:12]}…)")
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != expected:
+            raise EmbedderError(f"{resources / name}: not the weights that were expected (SHA-256 {digest[:12]}…)")
 
 
 def convert_encoder_files(folder: Path) -> None:

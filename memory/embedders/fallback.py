@@ -105,13 +105,13 @@ class FallbackEmbedder:
     async def _check(self, index: int, member: Embedder) -> None:
         if index in self._trusted:
             return
-        found = await probe_embedder(member)
+        probes = await probe_embedder(member)
         if self._known is None:
-            self._known = found
-        elif not is_same_model(self._known, found):
+            self._known = probes
+        elif not is_same_model(self._known, probes):
             raise EmbedderError(
                 f"embedder {index + 1} of {self.fingerprint} is another model than the one that answered first "
-                f"(nearness {probe_similarity(self._known, found):.2f})"
+                f"(nearness {probe_similarity(self._known, probes):.2f})"
             )
         self._trusted.add(index)
 

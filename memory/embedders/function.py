@@ -86,13 +86,13 @@ class FunctionEmbedder(BatchingEmbedder):
             answer = await run_in_thread(partial(function, argument), name="tellback-embedder")
             if isinstance(answer, Awaitable):
                 answer = await answer
-        who = f"the function of {self._fingerprint}"
+        name = f"the function of {self._fingerprint}"
         try:
             rows = [answer] if self._single else list(answer)
         except TypeError as error:
-            raise invalid_answer(who, "no list of vectors") from error
+            raise invalid_answer(name, "no list of vectors") from error
         if len(rows) != len(batch):
-            raise invalid_answer(who, f"{len(rows)} vectors for {len(batch)} texts")
-        found = normalize_rows(rows, expected=self._dimension, who=who)
-        self._dimension = found.shape[1]
-        return [TextVector(row) for row in found]
+            raise invalid_answer(name, f"{len(rows)} vectors for {len(batch)} texts")
+        unit_rows = normalize_rows(rows, expected=self._dimension, who=name)
+        self._dimension = unit_rows.shape[1]
+        return [TextVector(row) for row in unit_rows]

@@ -169,13 +169,13 @@ class HttpEmbedder(BatchingEmbedder):
             if not (_is_too_long(error) and part.strip()):
                 break
             try:
-                vectors, kept = await self._post_batch([part], may_cut=may_cut)
+                vectors, tokens = await self._post_batch([part], may_cut=may_cut)
             except EmbedderError as again:
                 if not _refuses_texts(again):
                     raise
                 error, may_cut = again, False
             else:
-                return TextVector(vectors[0], measure_truncation(part, text, self._count, kept=kept))
+                return TextVector(vectors[0], measure_truncation(part, text, self._count, kept=tokens))
         return str(error)
 
     async def _post_batch(

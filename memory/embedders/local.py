@@ -211,7 +211,7 @@ class _LocalVectors:
 
     @property
     def fingerprint(self) -> str:
-        """The table, by its bytes, and what is done with it."""
+        """Hash of the table and the name of the pooling."""
         return f"local/wordllama-{self._table.dimension}/{self._table.mark}/{self._unit}"
 
     @property

@@ -61,7 +61,7 @@ _NOTES_WEIGHT: Final = 0.9
 def measured_profile(questions: NDArray[np.float32], statements: NDArray[np.float32]) -> EmbedderProfile:
     """Return the conservative profile of an embedder by its vectors of the probes, of length 1, a row a probe.
 
-    An embedder that does not tell the pairs apart is one that nobody knows anything about.
+    An embedder that does not tell the pairs apart gets the profile of an unknown one.
     """
     cosines = np.asarray(questions, np.float64) @ np.asarray(statements, np.float64).T
     own = np.diag(cosines)

@@ -1,4 +1,4 @@
-"""Profile of an embedder: what its cosines weigh in recall, and from where on they say that nothing fits.
+"""Profile of an embedder: the weight of its cosines in recall, and the bounds below which they mean that nothing fits.
 
 How far apart an embedder puts what belongs together and what does not differs from model to model, so the weight of the
 vector channel belongs to the embedder and not to recall. Profiles of known embedders are found by the beginning of
@@ -110,7 +110,7 @@ PROBE_QUESTIONS: Final = (
 """Questions about what hardly anybody notes, half of them general and half personal."""
 
 UNKNOWN_PROFILE: Final = EmbedderProfile()
-"""Profile of an embedder that nothing is known of: it leads nowhere against the words."""
+"""Profile of an unknown embedder: its cosines do not outweigh the words."""
 
 _KNOWN: Final = {
     "local/use-multilingual-3-": EmbedderProfile(

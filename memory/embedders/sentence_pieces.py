@@ -70,12 +70,12 @@ class SentencePieces:
             score = best[begin] + self._unknown_score
             if not matched and score > best[begin + 1]:
                 best[begin + 1], begins[begin + 1], chosen[begin + 1] = score, begin, UNKNOWN
-        found = []
+        pieces = []
         end = size
         while end > 0:
-            found.append(chosen[end])
+            pieces.append(chosen[end])
             end = begins[end]
-        return found[::-1]
+        return pieces[::-1]
 
     def _groups_of(self, letters: str, begin: int) -> Iterator[PieceGroup]:
         yield self._group(_key(letters[begin]))

@@ -32,8 +32,8 @@ def remove_backreferences(
             for entry in page:
                 lists = _backreferences(entry)
                 before.append([partition, entry.id, lists])
-                left = {field: [id for id in ids if id not in forgotten] for field, ids in lists.items()}
-                changed[entry.id] = _with_backreferences(entry, left)
+                remaining = {field: [id for id in ids if id not in forgotten] for field, ids in lists.items()}
+                changed[entry.id] = _with_backreferences(entry, remaining)
             store.patch(changed, namespace=partition)
     return json.dumps(before, ensure_ascii=False) if before else None
 

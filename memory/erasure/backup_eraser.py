@@ -77,7 +77,7 @@ class BackupEraser:
 
     @contextmanager
     def erasing(self) -> Iterator[BackupErasure]:
-        """Yield an erasure, to be filled and noted in the block before the memory's own commit; do it after the block.
+        """Yield an erasure to fill and note in the block, before the memory's own commit; it is done after the block.
 
         An error in the block leaves the backups as they are.
         """
@@ -101,12 +101,12 @@ class BackupEraser:
             remove_mark(memory)
 
     def note(self, erasure: BackupErasure) -> None:
-        """Write durably what *erasure* is about, before the transaction of the memory itself is over."""
+        """Write *erasure* durably, before the transaction of the memory itself is over."""
         if erasure.parts and self._memory is not None and kept_backups(self._memory):
             write_mark(self._memory, erasure.mark())
 
     def finish(self) -> bool:
-        """Do what a killed process left undone; return whether nothing is left to do."""
+        """Finish the erasures that a killed process left; return whether none is pending."""
         memory = self._memory
         if memory is None or read_mark(memory) is None:
             return True
@@ -150,16 +150,16 @@ class BackupEraser:
     def _forget_in(self, path: Path, parts: Sequence[ForgottenPart]) -> bool:
         """Forget in the backup at *path*; return whether anything of it was there."""
         assert self.open_copy is not None
-        copy, found = self.open_copy(path), False
+        copy, changed = self.open_copy(path), False
         try:
             for part in parts:
                 for receipt in _forgotten_in(copy, part):
                     if receipt.pending:
                         raise BusyError(f"{path}: another process reads it")
-                    found = found or bool(receipt.ids or receipt.messages)
+                    changed = changed or bool(receipt.ids or receipt.messages)
         finally:
             run_sync(copy.close())
-        return found
+        return changed
 
     def _holding(self, paths: Sequence[Path], texts: Sequence[str]) -> list[Path]:
         """Return those of *paths* in whose bytes one of *texts* is, and those that cannot be searched."""

@@ -50,14 +50,14 @@ def _base64_forms(data: bytes) -> set[bytes]:
 def search_file(path: str, needles: list[tuple[int, bytes]]) -> list[int]:
     """Return the numbers of the *needles* (number, bytes) that the file holds."""
     longest = max((len(needle) for _, needle in needles), default=0)
-    found: set[int] = set()
+    numbers: set[int] = set()
     overlap = b""
     with Path(path).open("rb") as file:
         while block := file.read(BLOCK_BYTES):
             window = overlap + block
-            found |= {number for number, needle in needles if number not in found and needle in window}
+            numbers |= {number for number, needle in needles if number not in numbers and needle in window}
             overlap = window[-longest:] if longest else b""
-    return sorted(found)
+    return sorted(numbers)
 
 
 def page_size(header: bytes) -> int:

@@ -120,14 +120,14 @@ class CascadePlanner:
             return plan
         conversation, archive = (store_namespace(namespace, name) for name in (CONVERSATION, ARCHIVE))
         documents = self.entries.document_partitions(namespace)
-        found = self.entries.find(targets, namespace)
-        live_roots = (entry for _, entry in found.values())
+        located = self.entries.find(targets, namespace)
+        live_roots = (entry for _, entry in located.values())
         roots = [*live_roots, *self.entries.versions(targets, namespace), *soft_deleted]
         merged = self._merged_memories(roots, namespace)
         roots += self.entries.versions(merged, namespace)
         plan.texts = VerbatimTexts(from_entry(entry).text.strip() for entry in roots)
         live: dict[str, set[str]] = {partition: set() for partition in (conversation, *documents)}
-        for id, (partition, _) in found.items():
+        for id, (partition, _) in located.items():
             live[partition].add(id)
         names = {*targets, DERIVED_FROM}
         related = self._related_entries(live, plan.texts, names)
@@ -172,15 +172,15 @@ class CascadePlanner:
         self, partitions: Iterable[str], texts: VerbatimTexts, names: Collection[str]
     ) -> list[_RelatedEntry]:
         """Return the entries that hold one of *texts*, or may refer to other memories and hold one of *names*."""
-        found = []
+        related = []
         for partition in partitions:
             for entry in self._entries_holding(partition, texts, names):
                 parents, references = frozenset(ids_in_field(entry, DERIVED_FROM)), frozenset(referenced_ids(entry))
                 used = frozenset(referenced_ids(entry, SOURCE_FIELDS))
                 copy = texts.in_entry(entry)
                 if copy or references:
-                    found.append(_RelatedEntry(partition, entry.id, copy, parents, used, references))
-        return found
+                    related.append(_RelatedEntry(partition, entry.id, copy, parents, used, references))
+        return related
 
     def _archived_derivations(self, archive: str, conversation: str) -> list[_RelatedEntry]:
         """Return the memories that only the archive has and that were derived from others: corrected, or undone."""

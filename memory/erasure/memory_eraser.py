@@ -139,12 +139,12 @@ class MemoryEraser:
         """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
         namespace = caller.namespace
         self.entries.follow_space()
-        copies, found = tuple(self._copies.list(namespace)), dict[str, list[str]]()
+        copies, entry_ids = tuple(self._copies.list(namespace)), dict[str, list[str]]()
         if dry_run:
             for partition in self.entries.partitions(namespace):
-                found[partition] = [entry.id for entry in self.entries.store.scan(namespace=partition)]
+                entry_ids[partition] = [entry.id for entry in self.entries.store.scan(namespace=partition)]
             messages = sum(1 for _ in self.entries.rows.kept(namespace=namespace))
-            return replace(namespace_receipt(namespace, found, messages), dry_run=True, unreached=copies)
+            return replace(namespace_receipt(namespace, entry_ids, messages), dry_run=True, unreached=copies)
         now, salt = self.clock(), self.operations.new_id()
         hashes: set[str] = set()
         removed: Counter[str] = Counter()
@@ -153,7 +153,7 @@ class MemoryEraser:
                 self._check_may_forget_namespace(caller)
             for partition, page in self.entries.pages_to_erase(namespace):
                 ids = [entry.id for entry in page]
-                found.setdefault(partition, []).extend(ids)
+                entry_ids.setdefault(partition, []).extend(ids)
                 hashes.update(self._hashes(salt, page))
                 if not is_archive(partition):
                     self.tombstones.add(partition, ids, now)
@@ -172,9 +172,9 @@ class MemoryEraser:
             removed["held"] = self._soft_deleter.erase_namespace(namespace)
             in_backups.parts.append(ForgottenPart(namespace, whole=True))
             self.backups.note(in_backups)
-        receipt = namespace_receipt(namespace, found, messages)
+        receipt = namespace_receipt(namespace, entry_ids, messages)
         receipt = replace(receipt, at=now, salt=salt, hashes=tuple(sorted(hashes)), unreached=copies)
-        return self._finish(receipt, removed, in_backups, remove_backups and bool(messages or found))
+        return self._finish(receipt, removed, in_backups, remove_backups and bool(messages or entry_ids))
 
     def has_soft_delete(self, operation: str, namespace: str) -> bool:
         """Return whether the forgetting *operation* can be restored: its grace period is not over."""

@@ -41,11 +41,11 @@ class ForgetSelection:
         cls, ids: Sequence[str] | None, selectors: ForgetSelectors, clock: Clock, zone: tzinfo | None
     ) -> ForgetSelection:
         """Return the checked selection; an empty one, and a selector that would hold for everything, raise."""
-        wanted = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
-        if wanted == ():
+        checked_ids = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
+        if checked_ids == ():
             raise ArgumentError("ids", ids, "the ids of one or more memories are needed")
         selection = cls(
-            ids=wanted,
+            ids=checked_ids,
             source=selectors.get("source"),
             session=selectors.get("session"),
             document=selectors.get("document"),
@@ -158,8 +158,8 @@ class SelectionResolver:
 
     def _known_ids(self, ids: Sequence[str], namespace: str) -> list[str]:
         """Return those of *ids* that are here, if only in the archive; one that was never here raises."""
-        found = self.entries.find(ids, namespace)
-        known = [id for id in ids if id in found or self.entries.versions([id], namespace)]
+        located = self.entries.find(ids, namespace)
+        known = [id for id in ids if id in located or self.entries.versions([id], namespace)]
         missing = [id for id in ids if id not in known]
         if missing:  # they may have a tombstone in any partition: a collection may have nothing left
             partitions = [name for name in self.tombstones.partitions() if parse_store_namespace(name)[0] == namespace]

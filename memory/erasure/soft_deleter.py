@@ -71,16 +71,16 @@ class SoftDeleter:
 
     def find(self, ids: Collection[str], namespace: str) -> dict[str, list[Entry]]:
         """Return the soft-deleted entries of the memories *ids*, by id, with their versions."""
-        found: dict[str, list[Entry]] = {}
+        entries_by_id: dict[str, list[Entry]] = {}
         for package in self.of(namespace) if ids else ():
             for partition, entry in package.entries:
                 if (owner := owner_of(partition, entry)) in ids:
-                    found.setdefault(owner, []).append(entry)
-        return found
+                    entries_by_id.setdefault(owner, []).append(entry)
+        return entries_by_id
 
     def split(self, ids: Collection[str], texts: VerbatimTexts, namespace: str) -> list[tuple[SoftDelete, SoftDelete]]:
         """Return the parts of soft deletes that are of the memories *ids* or hold *texts*, each with the rest of it."""
-        found = []
+        parts = []
         for package in self.of(namespace):
             entries = tuple(pair for pair in package.entries if owner_of(*pair) in ids or texts.in_entry(pair[1]))
             memories = {*ids, *(entry.id for partition, entry in entries if not is_archive(partition))}
@@ -93,8 +93,8 @@ class SoftDeleter:
                     messages=tuple(row for row in package.messages if row not in messages),
                     words=tuple(text for text in package.words if not texts.held_by(text)),
                 )
-                found.append((replace(package, entries=entries, messages=messages), rest))
-        return found
+                parts.append((replace(package, entries=entries, messages=messages), rest))
+        return parts
 
     def erase(self, found: Collection[tuple[SoftDelete, SoftDelete]]) -> int:
         """Erase the parts that ``split`` *found*; the rest can still be restored. Return how many items went."""
@@ -159,9 +159,9 @@ class SoftDeleter:
             partitions.setdefault(partition, []).append(entry if fits else replace(entry, vector=None))
         for partition, entries in partitions.items():
             ids = [entry.id for entry in entries]
-            taken = [entry.id for entry in self.entries.store.get(ids, namespace=partition) if entry is not None]
-            if taken:
-                expected = f"{taken[0]} was remembered anew since; forget that one first"
+            present = [entry.id for entry in self.entries.store.get(ids, namespace=partition) if entry is not None]
+            if present:
+                expected = f"{present[0]} was remembered anew since; forget that one first"
                 raise ArgumentError("operation", package.operation, expected)
             self.entries.store.upsert(entries, namespace=partition)
             self.tombstones.lift(partition, ids)

@@ -84,8 +84,8 @@ def verify_erasure(
         search = ErasureVerification(notes=(_unsearched_note(entries),))
     else:
         if database.read_only or not database.empty_log():
-            what = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
-            remnants.append(Remnant("log", what))
+            detail = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
+            remnants.append(Remnant("log", detail))
         mentions = _mentions_in_tables(database, receipt.namespace)
         search = _search_bytes(database, receipt, texts)
     rows = 0
@@ -181,13 +181,13 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     A text that a visible row holds was not forgotten here: it is noted, and is no remnant in the memory's own files.
     """
     own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
-    named = [copy.path for copy in receipt.unreached]
-    named += map(str, unfinished_files(Path(str(database.path)).parent))
-    named += map(str, kept_backups(Path(str(database.path))))
+    copy_paths = [copy.path for copy in receipt.unreached]
+    copy_paths += map(str, unfinished_files(Path(str(database.path)).parent))
+    copy_paths += map(str, kept_backups(Path(str(database.path))))
     if receipt.at is not None and receipt.due is not None:  # and the backups made within its grace period
         times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
-        named += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
-    copies = [path for path in dict.fromkeys(named) if Path(path).is_file() and path not in own_files]
+        copy_paths += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
+    copies = [path for path in dict.fromkeys(copy_paths) if Path(path).is_file() and path not in own_files]
     too_short = [number for number, text in enumerate(texts) if len(text) < _MIN_TEXT_LENGTH]
     notes = [
         f"text {number} is too short to be told from chance; its bytes were not searched for" for number in too_short
@@ -218,7 +218,7 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
 
 
 def _uncleared_gaps(database: Database) -> int:
-    """Clear the gaps of pages, and return how many hold bytes all the same: nobody can tell whose they were."""
+    """Clear the gaps of pages; return how many still hold bytes, whose origin is unknown."""
     if not database.read_only:
         with database.write() as connection:
             database.mark_erasure(connection)
@@ -248,14 +248,14 @@ def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
 
 def run_search(files: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
     """Run the search script over *files*; return its answer."""
-    done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
+    search = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
         [sys.executable, "-I", str(_SEARCH_SCRIPT)],
         input=json.dumps({"files": list(files), "texts": list(texts)}).encode(),
         capture_output=True,
         check=False,
     )
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(search.stdout)
     except ValueError as error:
         raise VectorStoreError("the search of the files' bytes did not answer; try again") from error
     return answer

@@ -154,7 +154,7 @@ async def evaluate(
     store_namespace(namespace, "conversation")
     check_positive_number("questions", questions)
     check_positive_number("k", k)
-    report = on_progress or (lambda step, done, total: None)
+    notify = on_progress or (lambda step, done, total: None)
     entries = await asyncio.to_thread(namespace_entries, memory.store, namespace)
     store = lifecycle_of(memory.store)
     analyzer = Analyzer() if store is None else store.analyzer
@@ -168,12 +168,12 @@ async def evaluate(
             f"too few to ask about: at least {min(_MIN_COUNT, questions)} are needed that say enough for a question, "
             f"and {len(probes)} do; remember or ingest more",
         )
-    left = {probe.wanted: probe.left for probe in probes if probe.left is not None}
-    changed = change_texts(entries, left, {probe.aside for probe in probes if probe.aside is not None})
+    remainders = {probe.wanted: probe.left for probe in probes if probe.left is not None}
+    changed = change_texts(entries, remainders, {probe.aside for probe in probes if probe.aside is not None})
     ranks: dict[str, list[int]] = {}
     ways = _search_ways(memory, embedder, settings)
     for way, (way_embedder, way_settings) in ways.items():
-        on_embedded = _progress_callback(report, f"embedding, {way}", len(changed))
+        on_embedded = _progress_callback(notify, f"embedding, {way}", len(changed))
         copy = await _copy_with_vectors(changed, way_embedder, again=way == EMBEDDER, on_progress=on_embedded)
         evaluated = LongTermMemory(
             copy,
@@ -183,7 +183,7 @@ async def evaluate(
             zone=memory.zone,
             recall_settings=way_settings,
         )
-        on_asked = _progress_callback(report, f"asking, {way}", len(probes))
+        on_asked = _progress_callback(notify, f"asking, {way}", len(probes))
         try:
             ranks[way] = []
             for probe in probes:

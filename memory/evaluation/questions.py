@@ -132,8 +132,8 @@ class _QuestionMaker:
         if len(long) < 2:
             return None
         question = self._rng.choice(long)
-        left = " ".join(sentence for sentence in sentences if sentence != question)
-        return EvaluationQuestion("sentence", question, memory.id, left=left) if left else None
+        remainder = " ".join(sentence for sentence in sentences if sentence != question)
+        return EvaluationQuestion("sentence", question, memory.id, left=remainder) if remainder else None
 
     def _by_answer(self, memory: Memory) -> EvaluationQuestion | None:
         before = self._answered.get(memory.id)

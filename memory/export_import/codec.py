@@ -317,7 +317,7 @@ def _to_json(value: Any) -> Any:
 
 def _changed_fields(value: object) -> dict[str, Any]:
     defaults = _DEFAULTS[type(value)]
-    return {name: held for name, default in defaults.items() if (held := getattr(value, name)) != default}
+    return {name: current for name, default in defaults.items() if (current := getattr(value, name)) != default}
 
 
 _Reader: TypeAlias = Callable[[Any, str], Any]

@@ -84,7 +84,7 @@ class VersionNumbers:
         for entry in entries.store.scan(namespace=store_namespace(namespace, ARCHIVE)):
             owner, _, revision = entry.id.rpartition("@")
             insort(revisions.setdefault(owner, []), int(revision))
-        numbered = ((owner, *pair) for owner, kept in revisions.items() for pair in enumerate(kept, start=1))
+        numbered = ((owner, *pair) for owner, numbers in revisions.items() for pair in enumerate(numbers, start=1))
         return cls(revisions, {f"{owner}@{revision}": f"{owner}@{number}" for owner, number, revision in numbered})
 
     def portable(self, fields: dict[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ class HistoryImporter:
     def write(self, job: ImportJob, batch: Sequence[ExportLine]) -> None:
         """Write a batch inside the caller's transaction; count what is taken and what is left out."""
         for line in batch:
-            taken = job.is_trusted and self._write_item(job, line.kind, line.fields)
-            (job.taken if taken else job.left)[line.kind] += 1
+            is_written = job.is_trusted and self._write_item(job, line.kind, line.fields)
+            (job.taken if is_written else job.left)[line.kind] += 1
 
     def note_settled_passages(self, job: ImportJob) -> None:
         """Note the passages of documents that will not be taken: they are here already, or were removed here."""

@@ -131,8 +131,8 @@ class Importer:
         checked, namespace = job.checked, job.namespace
         ids = {id: self.keys.id_of_key(namespace, key) for id, key in checked.keys.items()}
         entries = self.entries.store.get(list(ids.values()), namespace=job.partition(None))
-        known = {entry.id for entry in entries if entry is not None}
-        job.renamed = {id: here for id, here in ids.items() if here in known and here != id}
+        stored_ids = {entry.id for entry in entries if entry is not None}
+        job.renamed = {id: local for id, local in ids.items() if local in stored_ids and local != id}
         self._history.note_settled_passages(job)
         with self._transaction(job):
             self._begin(job)

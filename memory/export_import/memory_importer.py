@@ -208,11 +208,11 @@ class MemoryImporter:
             return Report(Outcome.REJECTED, id, "forgotten")
         if id in job.added or job.existing(partition, [id]):
             return Report(Outcome.DUPLICATE, id, "known already", of=id)
-        written = (source for source in sources if source in job.added)
+        added_sources = (source for source in sources if source in job.added)
         memory = replace(
             memory,
             id=id,
-            derived_from=tuple(dict.fromkeys((*memory.derived_from, *written))),
+            derived_from=tuple(dict.fromkeys((*memory.derived_from, *added_sources))),
             replaces=(),
             recorded_at=self.clock(),
             operation=None if job.dry_run else job.operation,
@@ -227,7 +227,7 @@ class MemoryImporter:
         """Write the versions of *new* memories, and those whose memory is neither in the file nor known here."""
         conversation = job.partition(None)
         orphans = list({draft.memory.id for draft in drafts} - job.checked.owners)
-        wanted = new | (
+        owners = new | (
             set(orphans)
             - job.tombstones.which(conversation, orphans)
             - job.archived_only(conversation, orphans)
@@ -235,7 +235,7 @@ class MemoryImporter:
         )
         entries = []
         for draft in drafts:
-            if draft.memory.id not in wanted or draft.draft.settled is not None:
+            if draft.memory.id not in owners or draft.draft.settled is not None:
                 job.left[ExportItem.VERSION] += 1
                 continue
             version = replace(draft.memory, id=archived_id(draft.memory.id, draft.version or 0))

@@ -166,11 +166,11 @@ def check_export(path: Path, namespace: str, parts: Sequence[ExportedPart]) -> C
             seen.add(identity)
         counts[item.kind] += 1
     if digest.hexdigest() != checked.manifest.hash:
-        what = "the hash of the lines is not the one of the first line; it was edited"
-        raise UnreadableExport(str(path), len(checked.hashes), what)
+        problem = "the hash of the lines is not the one of the first line; it was edited"
+        raise UnreadableExport(str(path), len(checked.hashes), problem)
     if counts != Counter(checked.manifest.counts):
-        what = "it does not hold as many items as its first line says; it was cut or edited"
-        raise UnreadableExport(str(path), 1, what)
+        problem = "it does not hold as many items as its first line says; it was cut or edited"
+        raise UnreadableExport(str(path), 1, problem)
     return checked
 
 
@@ -187,8 +187,8 @@ def _numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
             if not line.endswith(b"\n"):
                 is_long = len(line) > MAX_LINE_BYTES
-                what = "the line is too long" if is_long else "the file ends in the middle of the line"
-                raise UnreadableExport(str(path), number, what)
+                problem = "the line is too long" if is_long else "the file ends in the middle of the line"
+                raise UnreadableExport(str(path), number, problem)
             yield number, line
 
 
@@ -237,8 +237,8 @@ def _check_version(item: ExportLine, owner: str, checked: CheckedExport) -> None
     version, earlier = checked_int(item.fields.get("version"), "item.version", 1), checked.by_owner[owner]
     expected = len(earlier) + 1
     if version != expected:
-        what = f"{expected} is needed: the versions of a memory are counted from 1, one after another"
-        raise ArgumentError("item.version", version, what)
+        expectation = f"{expected} is needed: the versions of a memory are counted from 1, one after another"
+        raise ArgumentError("item.version", version, expectation)
     checked.versions = max(checked.versions, version)
     earlier.append(item.number)
 

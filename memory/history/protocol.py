@@ -55,7 +55,7 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """Session that has messages: their number, the times of the first and the last, and how it *begins*.
+    """Session that has messages: their number, when the first and the last were said, and how it *begins*.
 
     *begins* are the first words of the user (of anybody, where the user said nothing), on one line. *title* is the name
     that the conversation had where it came from, "" for none.

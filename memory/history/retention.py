@@ -81,13 +81,13 @@ def first_retained(head: Sequence[tuple[int, Message]], excess: int, *, whole: b
     """
     from memory.messages import message_groups
 
-    found = message_groups([message for _, message in head])
+    groups = message_groups([message for _, message in head])
     dropped = 0
-    for group in found[:-1]:
+    for group in groups[:-1]:
         if dropped >= excess:
             break
         dropped += len(group)
-    return head[dropped][0] if whole or dropped + len(found[-1]) < len(head) else None
+    return head[dropped][0] if whole or dropped + len(groups[-1]) < len(head) else None
 
 
 _NOT_SYSTEM = "session = ? AND role <> 'system'"
@@ -124,16 +124,16 @@ def hide_excess_messages(connection: Connection, retention: Retention | None, se
     """Hide the oldest groups of *session* that are too many."""
     if retention is None or retention.messages is None:
         return
-    shown = f"{_NOT_SYSTEM} AND sequence >= (SELECT first FROM history_bounds WHERE session = ?)"
+    visible = f"{_NOT_SYSTEM} AND sequence >= (SELECT first FROM history_bounds WHERE session = ?)"
     bound = (session, session)
-    ((count,),) = connection.execute(f"SELECT COUNT(*) FROM history_messages WHERE {shown}", bound)
+    ((count,),) = connection.execute(f"SELECT COUNT(*) FROM history_messages WHERE {visible}", bound)
     excess = count - retention.messages
     if excess <= 0:
         return
     first = None
     for limit in (excess + LOOK_AHEAD, count):
         rows = connection.execute(
-            f"SELECT sequence, role, message FROM history_messages WHERE {shown} ORDER BY sequence LIMIT ?",
+            f"SELECT sequence, role, message FROM history_messages WHERE {visible} ORDER BY sequence LIMIT ?",
             (*bound, limit),
         )
         head = [(sequence, _read_message(role, text)) for sequence, role, text in rows]

@@ -6,6 +6,7 @@ settled. They run in worker threads; ``SqliteHistory`` is the async face over th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -80,9 +81,9 @@ class HistoryRows:
         owner, texts = _checked_owner(namespace, session), messages_to_json(messages)
         if not texts:
             return []
-        kept = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
+        remembered = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
         with self.database.write() as connection:
-            return self._add_messages(connection, owner, messages, texts, kept)
+            return self._add_messages(connection, owner, messages, texts, remembered)
 
     def load(
         self,
@@ -111,8 +112,8 @@ class HistoryRows:
         except DamageError:
             if on_damage is None:
                 raise
-            found = self._visible_rows(owner, on_damage)
-            rows = [row for row in found if row.message.role in role_names and row.sequence > after][::-1]
+            visible = self._visible_rows(owner, on_damage)
+            rows = [row for row in visible if row.message.role in role_names and row.sequence > after][::-1]
             rows = rows[offset : None if limit is None else offset + limit]
         return [StoredMessage(row.sequence, row.message, row.at, row.memory or None) for row in reversed(rows)]
 
@@ -127,8 +128,8 @@ class HistoryRows:
             self._delete(connection, owner, None)
             if not texts:
                 return []
-            kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
-            return self._add_messages(connection, owner, messages, texts, kept)
+            remembered = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
+            return self._add_messages(connection, owner, messages, texts, remembered)
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``; None means all."""
@@ -181,26 +182,32 @@ class HistoryRows:
         """As ``HistoryStorage.sessions``."""
         check_paging(limit)
         sql = (
-            "SELECT s.key, s.session, COUNT(*), MIN(m.at), MAX(m.at), "
-            "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) "
-            f"{VISIBLE_FROM} WHERE s.namespace = ? AND {VISIBLE_CONDITION} "
-            "GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
+            "SELECT g.key, g.session, g.number, g.begins, f.at, f.message, l.at, l.message FROM ("
+            "SELECT s.key, s.session, COUNT(*) AS number, MIN(m.sequence) AS first, MAX(m.sequence) AS last, "
+            "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) AS begins "
+            f"{VISIBLE_FROM} WHERE s.namespace = ? AND {VISIBLE_CONDITION} GROUP BY s.key) AS g "
+            "JOIN history_messages AS f ON f.session = g.key AND f.sequence = g.first "
+            "JOIN history_messages AS l ON l.session = g.key AND l.sequence = g.last"
         )
-        bound = (checked_namespace(namespace), self._session_cutoff(), _sql_limit(limit))
+        bound = (checked_namespace(namespace), self._session_cutoff())
         from memory.messages import TITLE, message_excerpt
 
         sessions = []
         with self.database.read() as connection:
-            for key, name, count, *times, sequence in list(connection.execute(sql, bound)):
+            found = [
+                (key, sequence, SessionInfo(name, count, _said_at(*times[:2]), _said_at(*times[2:])))
+                for key, name, count, sequence, *times in connection.execute(sql, bound)
+            ]
+            found.sort(key=lambda item: item[2].session)
+            found.sort(key=lambda item: item[2].last_at, reverse=True)
+            for key, sequence, info in found[:limit]:
                 title: object = None
                 try:
                     (first,) = self._select("m.session = ? AND m.sequence = ?", (key, sequence))
                     begins, title = message_excerpt(first.message), first.message.metadata.get(TITLE)
                 except DamageError:  # its other messages can still be read
                     begins = "(damaged)"
-                first_at, last_at = map(timestamp_from_text, times)
-                info = SessionInfo(name, count, first_at, last_at, begins, title if isinstance(title, str) else "")
-                sessions.append(info)
+                sessions.append(replace(info, begins=begins, title=title if isinstance(title, str) else ""))
         return sessions
 
     def namespaces(self) -> list[str]:
@@ -217,11 +224,11 @@ class HistoryRows:
         return self._select("m.settled = 0", (limit,), "ORDER BY m.key LIMIT ?")
 
     def reserve(self, rows: Sequence[HistoryRow]) -> None:
-        """Note the id of each row's memory, which is still to be written."""
+        """Record the id of each row's memory, which is still to be written."""
         self._assign(rows, settled=0)
 
     def settle(self, rows: Sequence[HistoryRow]) -> None:
-        """Note each row's memory as written; an empty id says that nothing is to be kept of it."""
+        """Mark each row's memory as written; an empty id means that the message has none."""
         with self.database.write() as connection:
             self._assign(rows, settled=1)
             for owner in dict.fromkeys((row.namespace, row.session) for row in rows):
@@ -246,12 +253,12 @@ class HistoryRows:
         # in base64; in several blocks; a tool's answer joined with its question
         needles += [b'"media_type":"text/plain"', b'},{"type":', b'"type":"tool_result"']
         contains = self.database.dialect.contains_bytes.format("m.message")
-        found: dict[tuple[str, int], HistoryRow] = {}
+        rows: dict[tuple[str, int], HistoryRow] = {}
         for group in _in_groups(needles):
             test = " OR ".join(contains for _ in group)
             for row in self._select(f"s.namespace = ? AND ({test})", (namespace, *group)):
-                found[row.session, row.sequence] = row
-        return list(found.values())
+                rows[row.session, row.sequence] = row
+        return list(rows.values())
 
     def kept(
         self, session: str | None = None, *, namespace: str = "", on_damage: DamageCallback | None = None
@@ -325,8 +332,8 @@ class HistoryRows:
         """Erase summaries of messages that *memories* kept and a retention has taken since, and those whose text
         *holds* what is forgotten; return how many. (``erase`` sees to summaries of messages that are stored.)
         """
-        left = "FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session"
-        of_memory = f"SELECT l.session, l.sequence {left} WHERE s.namespace = ? AND l.memory = ?"
+        joined = "FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session"
+        of_memory = f"SELECT l.session, l.sequence {joined} WHERE s.namespace = ? AND l.memory = ?"
         with self.database.write() as connection:
             places = [place for memory in memories for place in connection.execute(of_memory, (namespace, memory))]
             if holds is not None:
@@ -436,6 +443,15 @@ class HistoryRows:
 
 def _checked_owner(namespace: object, session: object) -> tuple[str, str]:
     return checked_namespace(namespace), checked_session(session)
+
+
+def _said_at(kept: str, text: str) -> datetime:
+    """Return when the message of the JSON *text* was said; where it does not tell, when it was *kept*."""
+    try:
+        said = json.loads(text).get("at")
+        return timestamp_from_text(kept) if said is None else datetime.fromisoformat(said)
+    except (ValueError, AttributeError):  # damaged; reading the message says so
+        return timestamp_from_text(kept)
 
 
 def _sql_limit(limit: int | None) -> int:

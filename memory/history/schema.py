@@ -79,8 +79,8 @@ class HistoryTables(TableComponent):
 
         def check_summary(row: Mapping[str, Any]) -> str | None:
             columns = (row["name"], row["through"], row["messages"], row["at"], row["text"])
-            known = (summary_checksum((*owner, *columns)) for owner in owners.get(row["session"], ()))
-            return None if row["checksum"] in known else "a summary is not what was written"
+            checksums = (summary_checksum((*owner, *columns)) for owner in owners.get(row["session"], ()))
+            return None if row["checksum"] in checksums else "a summary is not what was written"
 
         source.copy(target, "history_summaries", check_summary)
         self.rebuild(target)
@@ -114,7 +114,9 @@ def _salvage_messages(source: SalvageSource, target: Connection, owners: dict[in
         key, session, sequence, time, _, text, *_, checksum = row
         try:
             holding = [
-                who for who in owners.get(session, ()) if history_checksum(who, sequence, time, text) == checksum
+                candidate
+                for candidate in owners.get(session, ())
+                if history_checksum(candidate, sequence, time, text) == checksum
             ]
         except (AttributeError, TypeError):  # a value of another type
             holding = []

@@ -102,7 +102,7 @@ def newest_groups(messages: Sequence[Message], budget: int, cost: MessageCost, *
 
 
 class FullWindow:
-    """No limit; system messages come first."""
+    """Window of all messages; system messages come first."""
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """As the protocol says."""

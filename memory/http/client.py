@@ -89,10 +89,10 @@ class HttpClient:
     """Sends JSON, receives JSON or event streams; safe to use from several event loops.
 
     What may pass (no connection, the answers 408, 409, 429 and 5xx) is tried again *retries* times, as
-    ``memory.http.retry`` says; a stream only until it has begun. Neither silence is tried again, nor this machine
-    where nothing listens. Redirects are not followed: they would
-    carry the headers to another place. *offline* refuses every address but this machine's own. *max_body*
-    and *max_event* are in bytes. *transport* replaces the network in tests.
+    ``memory.http.retry`` says; a stream only until it has begun. A silent server is not asked again, nor this machine
+    where nothing listens. Redirects are not followed: they would carry the headers to another place. *offline* refuses
+    every address but this machine's own. *max_body* and *max_event* are in bytes. *transport* replaces the network in
+    tests.
     """
 
     def __init__(

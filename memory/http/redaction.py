@@ -31,8 +31,8 @@ def safe_url(url: str) -> str:
         if "@" in parts.path:
             return "(unreadable address)"
         return f"{parts.scheme}:{parts.path}" if parts.scheme else parts.path
-    shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{parts.path}"
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{bracketed}{f':{port}' if port is not None else ''}{parts.path}"
 
 
 def header_secrets(headers: Mapping[str, str]) -> list[str]:

@@ -116,11 +116,11 @@ async def _body(response: httpx.Response, url: str, size: int) -> bytes:
 
 def _in_utf8(content: bytes, media_type: str) -> bytes:
     """Return *content* in UTF-8 with a mark where the server names the encoding of a text, else as it is."""
-    named = _CHARSET.search(media_type)
-    if named is None or not media_type.startswith(("text/", "application/xhtml")):
+    charset = _CHARSET.search(media_type)
+    if charset is None or not media_type.startswith(("text/", "application/xhtml")):
         return content
     try:
-        return codecs.BOM_UTF8 + content.decode(named[1]).removeprefix("\ufeff").encode()
+        return codecs.BOM_UTF8 + content.decode(charset[1]).removeprefix("\ufeff").encode()
     except (LookupError, ValueError):  # it is not what the server says; the loader looks for itself
         return content
 
@@ -173,8 +173,8 @@ async def _resolve(host: str, port: int) -> list[_Address]:
     with suppress(ValueError):
         return [ipaddress.ip_address(host)]
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in addresses))
     except (OSError, UnicodeError, ValueError) as error:
         raise LoadError(host, "no such host") from error
 

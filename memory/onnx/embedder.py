@@ -32,15 +32,15 @@ _SENTENCE_OUTPUT = "sentence_embedding"
 """Output of models that pool by themselves, as sentence-transformers exports them."""
 _CHARACTERS_A_TOKEN = 8
 """In every language a token has fewer on average; what is longer is not tokenized to its end."""
-_BGE_QUERY = "Represent this sentence for searching relevant passages: "
+_SEARCH_QUERY = "Represent this sentence for searching relevant passages: "
 _PREFIXES: Final = (
     ("intfloat/multilingual-e5", "query: ", "passage: "),
     ("nomic-ai/nomic-embed-text", "search_query: ", "search_document: "),
-    ("mixedbread-ai/mxbai-embed", _BGE_QUERY, ""),
-    ("snowflake/snowflake-arctic-embed", _BGE_QUERY, ""),
-    ("baai/bge-small-en", _BGE_QUERY, ""),
-    ("baai/bge-base-en", _BGE_QUERY, ""),
-    ("baai/bge-large-en", _BGE_QUERY, ""),
+    ("mixedbread-ai/mxbai-embed", _SEARCH_QUERY, ""),
+    ("snowflake/snowflake-arctic-embed", _SEARCH_QUERY, ""),
+    ("baai/bge-small-en", _SEARCH_QUERY, ""),
+    ("baai/bge-base-en", _SEARCH_QUERY, ""),
+    ("baai/bge-large-en", _SEARCH_QUERY, ""),
 )
 """Prefixes that the authors of models which fastembed knows ask for on their cards: of questions, of texts."""
 
@@ -90,10 +90,10 @@ class OnnxEmbedder:
         if self._files.name and pooling is not None:
             raise ArgumentError("pooling", pooling, f"{self._files.name} has its own; it is for models in a folder")
         self._pooling = pooling or self._files.pooling
-        asked, passed = _own_prefixes(self._files)
+        query, document = _own_prefixes(self._files)
         self._prefixes = {
-            "query": asked if query_prefix is None else query_prefix,
-            "document": passed if document_prefix is None else document_prefix,
+            "query": query if query_prefix is None else query_prefix,
+            "document": document if document_prefix is None else document_prefix,
         }
         self._dimensions, self._dimension = dimensions, 0
         self._threads, self._batch_texts = threads, batch_texts
@@ -120,11 +120,11 @@ class OnnxEmbedder:
         """As ``DetailedEmbedder``: of a text longer than the model reads, the beginning is embedded."""
         check_embedder_input(texts, kind)
         distinct, positions = distinct_texts(texts)
-        found: Sequence[TextVector] = ()
+        vectors: Sequence[TextVector] = ()
         if distinct:
-            found = await run_in_thread(partial(self._encode, distinct, kind), name="tellback-onnx")
-        vectors = dict(zip(distinct, found, strict=True))
-        return spread_vectors(len(texts), self._dimension, positions, vectors, {})
+            vectors = await run_in_thread(partial(self._encode, distinct, kind), name="tellback-onnx")
+        by_text = dict(zip(distinct, vectors, strict=True))
+        return spread_vectors(len(texts), self._dimension, positions, by_text, {})
 
     def _encode(self, texts: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector]:
         limit = self._files.token_limit
@@ -200,6 +200,7 @@ def _own_pooling(files: ModelFiles) -> tuple[Pooling, str | None]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # the session is asked for its outputs alone
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     outputs = onnxruntime.InferenceSession(
         str(files.folder / files.file), options, providers=["CPUExecutionProvider"]

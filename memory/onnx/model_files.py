@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,19 +84,32 @@ def find_model(model: str | os.PathLike[str], task: Task, *, file: str | None, d
     """Return the files of *model*: a folder, or the name of a model that fastembed knows.
 
     A named model is taken from the cache alone, without a look at the network, unless *download* says to fetch what is
-    missing. ``MissingExtra`` without the extra; ``ArgumentError`` where the folder is no model or nobody knows the
-    name; ``EmbedderError`` where it is not in the cache, or cannot be fetched.
+    missing. ``MissingExtra`` without the extra; ``ArgumentError`` where the folder is no model or the name is
+    unknown; ``EmbedderError`` where it is not in the cache, or cannot be fetched.
     """
     if not isinstance(model, (str, os.PathLike)) or not str(model).strip():
         raise ArgumentError("model", model, "a folder with model.onnx, or the name of a model that fastembed knows")
     if find_spec("fastembed") is None:
         raise MissingExtra("an ONNX model", EXTRA)
+    _disable_telemetry()
     folder = Path(model).expanduser()
     if folder.is_dir():
         return _files_in(folder, file)
     if file is not None:
         raise ArgumentError("file", file, f"it names a file of a folder, and {folder} is none")
     return _cached_files(str(model), task, download=download)
+
+
+def _disable_telemetry() -> None:
+    """Keep the ONNX runtime from reporting its use to its maker, which it does by default since 1.29.
+
+    It does so from threads that read the environment, so that a program which changes that meanwhile may crash. The
+    variable counts when the runtime is imported; where that was done before, most of its events are stopped.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    runtime = sys.modules.get("onnxruntime")
+    if runtime is not None:
+        runtime.disable_telemetry_events()
 
 
 def models_folder() -> Path:
@@ -109,7 +123,7 @@ _registration = Lock()
 
 
 def register_once(model_name: str, register: Any, **description: Any) -> None:
-    """Tell fastembed of *model_name* by *register*, unless this process has done so: it keeps them for good."""
+    """Register *model_name* with fastembed by *register*, once in this process: a registration lasts as long as it."""
     from fastembed.common.model_description import ModelSource
 
     with _registration:
@@ -119,13 +133,13 @@ def register_once(model_name: str, register: Any, **description: Any) -> None:
 
 
 def _files_in(folder: Path, file: str | None) -> ModelFiles:
-    found = file or next((name for name in _MODEL_NAMES if (folder / name).is_file()), None)
-    if found is None or not (folder / found).is_file():
+    model_file = file or next((name for name in _MODEL_NAMES if (folder / name).is_file()), None)
+    if model_file is None or not (folder / model_file).is_file():
         raise ArgumentError("model", str(folder), f"a folder with {file or 'model.onnx'} is needed")
     for name in _NEEDED:
         if not (folder / name).is_file():
             raise ArgumentError("model", str(folder), f"its {name} is needed beside the model")
-    return ModelFiles(folder.resolve(), found, "", _token_limit(folder))
+    return ModelFiles(folder.resolve(), model_file, "", _token_limit(folder))
 
 
 def _cached_files(name: str, task: Task, *, download: bool) -> ModelFiles:
@@ -135,8 +149,8 @@ def _cached_files(name: str, task: Task, *, download: bool) -> ModelFiles:
         from fastembed.rerank.cross_encoder import TextCrossEncoder as ModelClass
     from loguru import logger
 
-    known = {model["model"].lower(): model for model in ModelClass.list_supported_models()}
-    description = known.get(name.lower())
+    descriptions = {model["model"].lower(): model for model in ModelClass.list_supported_models()}
+    description = descriptions.get(name.lower())
     if description is None:
         raise ArgumentError("model", name, f"no such folder, and fastembed knows no {task} model of that name")
     cache = models_folder()

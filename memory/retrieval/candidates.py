@@ -96,7 +96,7 @@ class NamespaceSearcher:
 
     @contextmanager
     def analyze(self, view: View, target: SearchTarget, query: Query) -> Iterator[NamespaceQuery]:
-        """Give *query* as analyzed with the index of *target*, which is locked until the block ends."""
+        """Yield *query* as analyzed with the index of *target*, which is locked until the block ends."""
         conversation = target.partition != DOCUMENTS
         validity = query.validity
         with self.indexes.index(view, target.name, conversation=conversation) as index:
@@ -135,10 +135,10 @@ class NamespaceSearcher:
         with self.analyze(view, target, query) as analyzed:
             index, where = analyzed.index, analyzed.where
             count = self.candidate_count(target)
-            named = view.matching(analyzed.question.text, count, where=where, namespace=target.name)
+            candidates = view.matching(analyzed.question.text, count, where=where, namespace=target.name)
             if analyzed.vector is not None:
-                named = [*named, *view.nearest(analyzed.vector, count, where=where, namespace=target.name)]
-            rows = index.rows(list(dict.fromkeys(id for id, _ in named)))
+                candidates = [*candidates, *view.nearest(analyzed.vector, count, where=where, namespace=target.name)]
+            rows = index.rows(list(dict.fromkeys(id for id, _ in candidates)))
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
             question = analyzed.question

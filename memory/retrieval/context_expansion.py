@@ -71,13 +71,13 @@ def _leading_run_length(index: RetrievalIndex, rows: list[int]) -> int:
 
 def _follow_links(links: NDArray[np.int32], row: int, count: int, is_visible: Callable[[int], bool]) -> list[int]:
     """Return the next *count* visible rows along *links*, the nearest first."""
-    found: list[int] = []
+    rows: list[int] = []
     linked = int(links[row])
-    while linked != NO_ROW and len(found) < count:
+    while linked != NO_ROW and len(rows) < count:
         if is_visible(linked):
-            found.append(linked)
+            rows.append(linked)
         linked = int(links[linked])
-    return found
+    return rows
 
 
 T = TypeVar("T")

@@ -70,9 +70,9 @@ def _score_target(
     importance = np.array([stored_importance(entries[target.name, id].metadata) for id in ids])
     weight = settings.conversation.importance
     parts["importance"] = weight * importance_scores(importance, sum_features(parts, len(ids)))
-    asked = set(terms(query.search_text))
-    shared = [len(asked.intersection(terms(entries[target.name, id].text))) for id in ids]
-    shares = np.array(shared) / max(len(asked), 1)
+    question_terms = set(terms(query.search_text))
+    shared = [len(question_terms.intersection(terms(entries[target.name, id].text))) for id in ids]
+    shares = np.array(shared) / max(len(question_terms), 1)
     known_cosine = None if vector is None else np.array([by_vector.get(id, np.nan) for id in ids])
     bounds = abstention_bounds(settings.abstention, store.count(namespace=target.name))
     topic = topic_confidence(shares, shares, known_cosine, bonus=0.0, bounds=bounds)

@@ -40,14 +40,14 @@ class ExpandedQuestion:
 
 async def expand_question(question: str, context: Sequence[str], hooks: RecallHooks) -> ExpandedQuestion:
     """Rewrite and expand *question* with the hooks; *context* are the turns before it, oldest first."""
-    shown = excerpt(question, _MAX_SHOWN_CHARACTERS)
-    rewritten, failures = await _run_hook("rewrite", hooks, _checked_text, shown, tuple(context))
+    excerpted = excerpt(question, _MAX_SHOWN_CHARACTERS)
+    rewritten, failures = await _run_hook("rewrite", hooks, _checked_text, excerpted, tuple(context))
     text, notes = question, []
     if rewritten is not None:
-        text, shown, notes = rewritten, rewritten, [f"asked as: {rewritten}"]
+        text, excerpted, notes = rewritten, rewritten, [f"asked as: {rewritten}"]
     (expansion, expand_failures), (answer, imagine_failures) = await asyncio.gather(
-        _run_hook("expand", hooks, partial(_checked_questions, original=shown, limit=hooks.most), shown),
-        _run_hook("imagine", hooks, _checked_text, shown),
+        _run_hook("expand", hooks, partial(_checked_questions, original=excerpted, limit=hooks.most), excerpted),
+        _run_hook("imagine", hooks, _checked_text, excerpted),
     )
     if expansion:
         notes.append(f"asked too: {' / '.join(expansion)}")

@@ -35,12 +35,12 @@ def shorten_question(
     *terms* is the analyzer's split of a text into terms; *df* gives the number of memories that have each of some
     terms. Terms that no memory has are kept last; ties by their place in the text.
     """
-    read = excerpt(text, MAX_CHARACTERS)
-    distinct = tuple(dict.fromkeys(terms(read)))
-    if len(distinct) <= MAX_TERMS and read == text:
+    excerpted = excerpt(text, MAX_CHARACTERS)
+    distinct = tuple(dict.fromkeys(terms(excerpted)))
+    if len(distinct) <= MAX_TERMS and excerpted == text:
         return text, None
     rarity = dict(zip(distinct, df(distinct), strict=True))
-    pieces = _PIECE.findall(read)
+    pieces = _PIECE.findall(excerpted)
     terms_of = [terms(piece) for piece in pieces]
 
     def rank(index: int) -> tuple[bool, int]:
@@ -55,6 +55,6 @@ def shorten_question(
         if not kept.issuperset(terms_of[index]):
             chosen.add(index)
             kept.update(terms_of[index])
-    part = "" if read == text else f" of its first and last {MAX_CHARACTERS // 2:,} characters"
+    part = "" if excerpted == text else f" of its first and last {MAX_CHARACTERS // 2:,} characters"
     note = f"a long question: searched by the {len(kept):,} rarest of the {len(distinct):,} different words{part}"
     return " ".join(pieces[index] for index in sorted(chosen)), note

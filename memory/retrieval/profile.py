@@ -52,8 +52,8 @@ def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]
     kept = ~asks & ~columns["assistant"] & spoken_alone(index, columns["speaker"])
     kept &= (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
     rows, features = rows[kept], features[kept]
-    shown = ~index.hidden_utterances(rows)
-    rows, features = rows[shown], features[shown]
+    visible = ~index.hidden_utterances(rows)
+    rows, features = rows[visible], features[visible]
     newest = np.argsort(-statement_times(index, rows), kind="stable")
     if attributes:
         latest = [newest[(features[newest] & int(feature)) != 0][:_LATEST] for feature in _OWN_ATTRIBUTES]
@@ -62,7 +62,7 @@ def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class _ProfileStatement:
     """Statement with its analysis and the words for whom it is about ("": the user)."""
 
     memory: Memory
@@ -72,15 +72,15 @@ class _Statement:
 
 def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Profile:
     """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries."""
-    shown = [memory for memory in memories if _is_usable(memory, now)]
-    analyses = [analyze_statement(memory.text) for memory in shown]
-    names = _names_of_kin(analyses, (memory.text for memory in shown))
+    usable = [memory for memory in memories if _is_usable(memory, now)]
+    analyses = [analyze_statement(memory.text) for memory in usable]
+    names = _names_of_kin(analyses, (memory.text for memory in usable))
     statements = [
-        _Statement(memory, analysis, subject)
-        for memory, analysis in zip(shown, analyses, strict=True)
+        _ProfileStatement(memory, analysis, subject)
+        for memory, analysis in zip(usable, analyses, strict=True)
         if (subject := _subject(analysis, names)) is not None
     ]
-    groups: defaultdict[tuple[str, ProfileTopic], list[_Statement]] = defaultdict(list)
+    groups: defaultdict[tuple[str, ProfileTopic], list[_ProfileStatement]] = defaultdict(list)
     for statement in statements:
         topics = profile_topics(statement.memory.text, statement.analysis)
         if not topics and statement.subject and statement.analysis.is_factual:
@@ -91,13 +91,13 @@ def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Pr
     entries: list[ProfileEntry] = []
     omitted = 0
     for (subject, topic), group in sorted(groups.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
-        given = _entries(subject, topic, group)
-        entries += given[:limit]
-        omitted += len(given[limit:])
+        of_topic = _entries(subject, topic, group)
+        entries += of_topic[:limit]
+        omitted += len(of_topic[limit:])
     return Profile(tuple(entries), omitted, len(memories))
 
 
-def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_Statement]) -> list[ProfileEntry]:
+def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_ProfileStatement]) -> list[ProfileEntry]:
     """Return the entries of one topic, newest first, each wording once; of what has ended, only attributes."""
     entries: list[ProfileEntry] = []
     wordings: set[str] = set()

@@ -62,7 +62,7 @@ T = TypeVar("T")
 _EXTRA_CANDIDATES = 20
 _LIST_FACTOR = 2
 _LIST_SHARE = 0.6
-"""Where a list is asked for, so many times k hits may come, if they have this share of the best score."""
+"""For a list question: the factor of k up to which hits may come, and the share of the best score that they need."""
 
 
 class Retriever:
@@ -180,7 +180,7 @@ class Retriever:
         """
         if self._searcher is None:
             raise UnsupportedError("conflicts", "this store finds by plain search alone, without an index")
-        partition, found = store_namespace(namespace, CONVERSATION), list[Conflict]()
+        partition, conflicts = store_namespace(namespace, CONVERSATION), list[Conflict]()
         validity = ValidityFilter(to_aware(self._clock(), self._zone))
         indexes = self._searcher.indexes
         with indexes.store.view([partition]) as view, indexes.index(view, partition, conversation=True) as index:
@@ -188,11 +188,11 @@ class Retriever:
                 entries = (entry for entry in view.get(ids, namespace=partition) if entry is not None)
                 memories = tuple(memory for memory in map(from_entry, entries) if not may_hold_of_several(memory.text))
                 if len(memories) > 1:
-                    found.append(Conflict(memories))
-                if len(found) == limit:
+                    conflicts.append(Conflict(memories))
+                if len(conflicts) == limit:
                     break
         indexes.save([partition])
-        return found
+        return conflicts
 
     def profile(self, namespace: str, *, limit: int, attributes: bool = False, where: Filter | None = None) -> Profile:
         """Return what the user of *namespace* said of themselves and their relatives; only their own *attributes*.
@@ -237,13 +237,13 @@ class Retriever:
         texts = query.texts
         if self._searcher is None or set(query.partitions) == {DOCUMENTS}:
             return texts
-        found: dict[str, None] = {}
+        texts_by_order: dict[str, None] = {}
         for text in texts:
             if DOCUMENTS in query.partitions:
-                found[text] = None
+                texts_by_order[text] = None
             for namespace in query.namespaces:
-                found[self._searcher.text_to_embed(text, namespace, self._searcher.today(query))] = None
-        return tuple(found)
+                texts_by_order[self._searcher.text_to_embed(text, namespace, self._searcher.today(query))] = None
+        return tuple(texts_by_order)
 
     async def _prepare(
         self, question: str, k: int, options: RecallOptions, hooks: RecallHooks | None
@@ -254,12 +254,12 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        asked = expanded.text
+        wording = expanded.text
         if self._user_name is not None:
-            asked = in_first_person(asked, self._user_name, self._lexicon)
-        as_user = (f"asked of you: {asked}",) if asked != expanded.text else ()
-        text, excluded = remove_exclusions(asked, self._lexicon, self._terms)
-        aside = excluded_terms(asked, self._lexicon, self._terms) if excluded else frozenset()
+            wording = in_first_person(wording, self._user_name, self._lexicon)
+        as_user = (f"asked of you: {wording}",) if wording != expanded.text else ()
+        text, excluded = remove_exclusions(wording, self._lexicon, self._terms)
+        aside = excluded_terms(wording, self._lexicon, self._terms) if excluded else frozenset()
         query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text, excluded=aside))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)

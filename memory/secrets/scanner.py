@@ -29,7 +29,7 @@ class SecretSpan:
 def find_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[SecretSpan, ...]:
     """Return where secrets stand in *text*, in order; those that overlap are one, named by the first of *kinds*."""
     lowered = text.lower()
-    found: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     for rank, kind in enumerate(kinds) if text else ():
         for hint in kind.hints:  # a loop of its own, since most texts end here for most kinds
             if hint in lowered:
@@ -41,8 +41,8 @@ def find_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple
         group = "secret" if "secret" in pattern.groupindex else 0
         for match in pattern.finditer(text):
             if kind.check is None or kind.check(match[group]):
-                found.append((*_secret_bounds(match, group), rank))
-    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _merge_overlapping(found))
+                spans.append((*_secret_bounds(match, group), rank))
+    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _merge_overlapping(spans))
 
 
 def redact_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[str, int]:

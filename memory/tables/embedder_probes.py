@@ -39,13 +39,13 @@ class EmbedderProbes:
 
     def first(self, name: str, rows: ProbeVectors) -> ProbeVectors:
         """Record *rows* unless vectors are recorded already; return the recorded ones."""
-        found = self.get(name)
-        if found is not None:
-            return found
+        recorded = self.get(name)
+        if recorded is not None:
+            return recorded
         with self._database.write() as connection:
             _write_vectors(connection, name, rows, "DO NOTHING")
-            found = _read_vectors(connection, name)
-        return rows if found is None else found
+            recorded = _read_vectors(connection, name)
+        return rows if recorded is None else recorded
 
     def put(self, name: str, rows: ProbeVectors) -> None:
         """Record *rows* in the place of any earlier ones."""

@@ -102,7 +102,7 @@ class IdempotencyKeys:
         return _TEXT_NAME + keyed_id(self._secret, namespace, text)
 
     def get(self, namespace: str, name: str) -> str | None:
-        """Return the id that *name* stands for; None where it stands for itself."""
+        """Return the id recorded under *name*; None where the name is the id itself."""
         with self._database.read() as connection:
             row = connection.execute(
                 "SELECT id FROM keys WHERE namespace = ? AND name = ?", (namespace, name)
@@ -110,7 +110,7 @@ class IdempotencyKeys:
         return None if row is None else str(row[0])
 
     def put(self, namespace: str, name: str, id: str) -> None:
-        """Let *name* stand for *id*."""
+        """Record *id* under *name*."""
         with self._database.write() as connection:
             connection.execute(
                 "INSERT INTO keys (namespace, name, id) VALUES (?, ?, ?)"
@@ -119,15 +119,15 @@ class IdempotencyKeys:
             )
 
     def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """Return (name, id) of those of *ids* that a name stands for, in order."""
-        found: list[tuple[str, str]] = []
+        """Return (name, id) of those of *ids* that are recorded under a name, in order."""
+        named_ids: list[tuple[str, str]] = []
         with self._database.read() as connection:
             for start in range(0, len(ids), _BATCH_SIZE):
                 batch = ids[start : start + _BATCH_SIZE]
                 marks = ", ".join("?" * len(batch))
                 sql = f"SELECT name, id FROM keys WHERE namespace = ? AND id IN ({marks})"
-                found += [(str(name), str(id)) for name, id in connection.execute(sql, (namespace, *batch))]
-        return sorted(found)
+                named_ids += [(str(name), str(id)) for name, id in connection.execute(sql, (namespace, *batch))]
+        return sorted(named_ids)
 
     def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
         """Remove the names of *ids*, or all of the namespace for None; return how many there were."""

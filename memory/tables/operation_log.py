@@ -144,14 +144,14 @@ class OperationLog:
 
         Each comes with its change of that memory alone.
         """
-        found: defaultdict[str, list[Operation]] = defaultdict(list)
+        operations: defaultdict[str, list[Operation]] = defaultdict(list)
         with self._database.read() as connection:
             for row in connection.execute(_LATER_QUERY, (_operation_number(connection, namespace, id), namespace)):
-                found[row[8]].append(_decode_operation(row[:8], [row[8:]]))
-        return found
+                operations[row[8]].append(_decode_operation(row[:8], [row[8:]]))
+        return operations
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
-        """Note that the operation *id* was undone by another, or (None) stands again."""
+        """Record that the operation *id* was undone by *by*, or (None) is in force again."""
         with self._database.write() as connection:
             connection.execute(
                 "UPDATE operations SET undone_by = ? WHERE namespace = ? AND id = ?", (by, namespace, id)

@@ -175,25 +175,27 @@ def _item_rows(package: SoftDelete) -> Iterator[tuple[str, str, str, bytes | Non
         yield "message", "", _to_json(fields), None
     for words in package.words:
         yield "words", "", _to_json(words), None
-    for part, kept in package.parts:
-        yield "part", part, _to_json(kept), None
+    for part, text in package.parts:
+        yield "part", part, _to_json(text), None
 
 
 def _decode_soft_delete(
     namespace: str, operation: str, row: Sequence[Any], items: Sequence[tuple[Any, ...]]
 ) -> SoftDelete:
-    found: defaultdict[str, list[tuple[str, Any, bytes | None]]] = defaultdict(list)
+    rows_by_kind: defaultdict[str, list[tuple[str, Any, bytes | None]]] = defaultdict(list)
     for kind, owner, data, vector, _ in items:
-        found[kind].append((owner, json.loads(data), vector))
+        rows_by_kind[kind].append((owner, json.loads(data), vector))
     return SoftDelete(
         operation,
         namespace,
         timestamp_from_text(row[1]),
         row[2],
-        entries=tuple((partition, _decode_entry(fields, vector)) for partition, fields, vector in found["entry"]),
-        messages=tuple(_decode_message(namespace, fields) for _, fields, _ in found["message"]),
-        words=tuple(words for _, words, _ in found["words"]),
-        parts=tuple((part, kept) for part, kept, _ in found["part"]),
+        entries=tuple(
+            (partition, _decode_entry(fields, vector)) for partition, fields, vector in rows_by_kind["entry"]
+        ),
+        messages=tuple(_decode_message(namespace, fields) for _, fields, _ in rows_by_kind["message"]),
+        words=tuple(words for _, words, _ in rows_by_kind["words"]),
+        parts=tuple((part, text) for part, text, _ in rows_by_kind["part"]),
     )
 
 

@@ -66,7 +66,7 @@ class Tombstones:
         return None if row is None else timestamp_from_text(row[0])
 
     def add(self, store_namespace: str, ids: Iterable[str], at: datetime) -> None:
-        """Note ids of a partition as forgotten."""
+        """Add tombstones of *ids* in a partition."""
         with self._database.write() as connection:
             connection.executemany(
                 "INSERT INTO tombstones (namespace, id, at) VALUES (?, ?, ?)"
@@ -75,7 +75,7 @@ class Tombstones:
             )
 
     def add_words(self, namespace: str, texts: Iterable[str], at: datetime) -> None:
-        """Note words as forgotten in a user's namespace."""
+        """Add tombstones of *texts* in a user's namespace."""
         with self._database.write() as connection:
             connection.executemany(
                 "INSERT INTO tombstone_words (namespace, hash, at) VALUES (?, ?, ?)"

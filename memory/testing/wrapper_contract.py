@@ -35,7 +35,7 @@ _QUESTIONS = ("Where does Ana live?", "What does she play?", "Who likes green te
 
 
 class WrappedMemoryContract(ABC):
-    """*persists*: a closed store is opened again by ``make_store`` on the same folder."""
+    """Contract of a wrapper below a memory; if it *persists*, ``make_store`` opens a closed store again."""
 
     persists: ClassVar[bool] = False
 

@@ -31,7 +31,7 @@ _WEIGHTS: Final = (
 )
 _MAX_CACHED_TEXTS: Final = 2048
 _MAX_CACHED_LENGTH: Final = 2000
-"""So many texts of so many characters at most are kept with their counts: 4 MB."""
+"""Texts, and characters of each, that are kept with their counts: at most 4 MB."""
 
 
 @cache

@@ -67,7 +67,7 @@ class Caller:
     def check_may_change(self, memories: Iterable[Memory], operation: str, *, what: str = "memory") -> None:
         """Raise ``NotTrusted`` for the first of *memories* on which the actor may not carry out *operation*.
 
-        *operation* ("forget") and *what* they are stand in the error.
+        The error names the *operation* ("forget") and *what* they are.
         """
         for memory in memories:
             if not self.may_change(memory):

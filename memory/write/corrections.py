@@ -66,13 +66,13 @@ class Attributes:
     def set(
         self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], AttributeFields], caller: Caller
     ) -> Operation | None:
-        """Give memories the fields that *new* returns for theirs (None: no value), all or none.
+        """Set the fields that *new* returns for those of each memory (None: no value), on all memories or none.
 
         Return the operation of that *kind*; None if nothing differs. In a thread.
         """
-        wanted = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
+        checked_ids = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
         with self.entries.transaction():
-            entries = [self.entries.live(id, caller.namespace) for id in wanted]
+            entries = [self.entries.live(id, caller.namespace) for id in checked_ids]
             caller.check_may_change([from_entry(entry) for entry in entries], kind)
             changes = [
                 change for entry in entries for change in self.patch(entry, new(entry.metadata), caller.namespace)
@@ -138,17 +138,17 @@ class Corrections:
     async def merge(self, ids: Sequence[str], text: str, caller: Caller, *, sensitive: bool) -> Report:
         """Put *text* in the place of the first memory's and archive the others."""
         self.pipeline.entries.lifecycle("merge")
-        wanted = checked_labels(ids, "ids")
+        checked_ids = checked_labels(ids, "ids")
         checked_bool(sensitive, "sensitive")
-        if len(wanted) < 2 or len(set(wanted)) < len(wanted):
-            raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
+        if len(checked_ids) < 2 or len(set(checked_ids)) < len(checked_ids):
+            raise ArgumentError("ids", list(checked_ids), "two or more different memories are needed")
 
         def merged(memories: Sequence[Memory]) -> Memory:
             memory = merged_memory(memories, text)
             trust = Trust.least([memory.trust, caller.trust])
             return replace(memory, trust=trust, sensitive=memory.sensitive or sensitive)
 
-        return await self._put("merge", wanted, merged, caller, argument="merged")
+        return await self._put("merge", checked_ids, merged, caller, argument="merged")
 
     async def _put(
         self,
@@ -172,10 +172,10 @@ class Corrections:
                     raise RevisionConflict(ids[0], caller.namespace, expect, before[0].revision)
                 memories = [from_entry(entry) for entry in before]
                 caller.check_may_change(memories, kind)
-                old, wanted = memories[0], replacement(memories)
+                old, corrected = memories[0], replacement(memories)
                 lookup = self.pipeline.lookup(caller.namespace, hidden=set(ids))
-                rules = replace(self.pipeline.rules, making=kind == "correct" and wanted.text != old.text)
-                draft = await self._draft(before[0], wanted, caller, lookup, rules, argument=argument)
+                rules = replace(self.pipeline.rules, making=kind == "correct" and corrected.text != old.text)
+                draft = await self._draft(before[0], corrected, caller, lookup, rules, argument=argument)
                 if kind == "correct" and _comparable_fields(draft.memory) == _comparable_fields(old):
                     if lookup is not None:
                         await lookup.forget_unused([before[0].text])
@@ -216,7 +216,7 @@ class Corrections:
     async def _draft(  # a correction and a merge differ in all of these
         self,
         before: Entry,
-        wanted: Memory,
+        corrected: Memory,
         caller: Caller,
         lookup: SimilarMemoryLookup | None,
         rules: PolicyRules,
@@ -225,10 +225,10 @@ class Corrections:
     ) -> Draft:
         """Check and judge what is to replace *before*; a policy that rejects it raises ``RejectedText``."""
         # near the old words it was, so that mark goes
-        metadata = {name: value for name, value in wanted.metadata.items() if name != NEAR_DUPLICATE_KEY}
+        metadata = {name: value for name, value in corrected.metadata.items() if name != NEAR_DUPLICATE_KEY}
         now = self.pipeline.clock()
-        wanted = replace(wanted, actor=caller.actor, metadata=metadata, id=before.id, recorded_at=now)
-        draft = Draft.new(checked_memory(wanted, zone=self.pipeline.zone, argument=argument))
+        corrected = replace(corrected, actor=caller.actor, metadata=metadata, id=before.id, recorded_at=now)
+        draft = Draft.new(checked_memory(corrected, zone=self.pipeline.zone, argument=argument))
         draft = replace(draft, in_place=True)
         (judged,) = await self.pipeline.run_policies([draft], caller.namespace, lookup, rules)
         if judged.settled is not None:
@@ -237,7 +237,7 @@ class Corrections:
             raise RejectedText(judged.settled.reason)
         supersedes, operation = archived_id(before.id, before.revision), self.pipeline.log.new_id()
         memory = replace(
-            judged.memory, recorded_at=now, supersedes=supersedes, operation=operation, replaces=wanted.replaces
+            judged.memory, recorded_at=now, supersedes=supersedes, operation=operation, replaces=corrected.replaces
         )
         return replace(judged, memory=memory)
 
@@ -266,10 +266,10 @@ class Corrections:
                 *(MemoryChange(entry.id, entry.revision, gone=True) for entry in (*others, *stale)),
                 *(MemoryChange(entry.id) for entry in written[1:]),
             ]
-            old = self._unchanged(before, partition)
+            replaced = self._unchanged(before, partition)
             expect = {**{entry.id: 0 for entry in written}, first.id: first.revision}
             store.upsert(written, namespace=partition, expect=expect)
-            retired = [retired_entry(entry, recorded_at, counts_to=begins) for entry in (*old, *stale)]
+            retired = [retired_entry(entry, recorded_at, counts_to=begins) for entry in (*replaced, *stale)]
             store.upsert(retired, namespace=archive)
             if others or stale:
                 store.delete([entry.id for entry in (*others, *stale)], namespace=partition)

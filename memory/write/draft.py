@@ -117,8 +117,8 @@ class Draft:
 def drafts_to_store(drafts: Iterable[Draft]) -> Iterator[Draft]:
     """Yield what is to be stored, in order of writing: of each turn the items, then the facts."""
     for turn in drafts_by_turn(drafts):
-        yield from (item for item in turn if item.settled is None)
-        yield from (fact for item in turn for fact in item.facts if fact.settled is None)
+        yield from (draft for draft in turn if draft.settled is None)
+        yield from (fact for draft in turn for fact in draft.facts if fact.settled is None)
 
 
 def drafts_by_turn(drafts: Iterable[Draft]) -> list[list[Draft]]:
@@ -130,9 +130,9 @@ def change_unsettled(drafts: Iterable[Draft], change: Callable[[Draft], Draft]) 
     """Return *drafts* with *change* done to each, and to each fact, that is not settled."""
     changed = []
     for draft in drafts:
-        item = change(draft) if draft.settled is None else draft
-        facts = tuple(change(fact) if fact.settled is None else fact for fact in item.facts)
-        changed.append(replace(item, facts=facts) if facts else item)
+        changed_draft = change(draft) if draft.settled is None else draft
+        facts = tuple(change(fact) if fact.settled is None else fact for fact in changed_draft.facts)
+        changed.append(replace(changed_draft, facts=facts) if facts else changed_draft)
     return changed
 
 

@@ -22,7 +22,7 @@ from vectorstore.value_class import dataclass
 
 BACKFILL_BATCH = 256
 _MAX_FAILED_TEXTS = 16
-"""Texts that the embedder failed at one by one, after which it is the embedder that is to blame."""
+"""Texts that fail one by one, after which the embedder itself counts as failing."""
 
 _STORE_PATIENCE: Final = 15.0
 """Seconds that a write without its vector may take: a little more than another process may hold the file."""
@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 class BackfillReport:
     """Result of embedding what was pending: *embedded* entries got their vector, *without* never get one.
 
-    *lines* are of those of which there is more to say: of a text too long for the embedder only the beginning is in
-    the vector (*kept* of *total* tokens); one that it refused or failed at is pending still (*deferred* says why).
+    *lines* has entries with a remark: of a text too long for the embedder only the beginning is in the vector (*kept*
+    of *total* tokens); one that it refused or failed at is still pending (*deferred* says why).
     """
 
     embedded: int = 0
@@ -44,7 +44,7 @@ class BackfillReport:
 
     @property
     def truncated(self) -> int:
-        """Of how many the vector holds only the beginning."""
+        """Number of entries whose vector is of the beginning of their text."""
         return sum(line.kept is not None for line in self.lines)
 
     @property
@@ -54,7 +54,7 @@ class BackfillReport:
 
 
 class _EmbedderStopped(Exception):
-    """It is the embedder that does not work."""
+    """The embedder fails whatever the text is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def store_each(
 
 @dataclass(slots=True)
 class _BackfillRun:
-    """Work of one call: fills batches, and finds the text that is to blame where one of them fails as a whole."""
+    """Work of one call: fills batches, and finds the text that makes a whole batch fail."""
 
     entries: EntryStore
     embedding: EmbeddingService

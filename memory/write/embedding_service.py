@@ -102,7 +102,7 @@ class EmbeddedText:
 
     @property
     def refused(self) -> str | None:
-        """Why an embedder that answered has no vector for this text; it waits, by itself."""
+        """Reason of an embedder that answered and has no vector for this text; the text alone waits."""
         return None if self.space is None else self.deferred
 
 
@@ -319,11 +319,11 @@ class EmbeddingService:
         try:
             async with asyncio.timeout(self.settings.question_patience):
                 half = len(PROBE_TEXTS) // 2
-                asked = await embed_detailed(embedder, PROBE_TEXTS[:half], "query")
-                answered = await embed_detailed(embedder, PROBE_TEXTS[half:], "document")
+                questions = await embed_detailed(embedder, PROBE_TEXTS[:half], "query")
+                statements = await embed_detailed(embedder, PROBE_TEXTS[half:], "document")
             profile = measured_profile(
-                checked_embeddings(asked, PROBE_TEXTS[:half]).vectors,
-                checked_embeddings(answered, PROBE_TEXTS[half:]).vectors,
+                checked_embeddings(questions, PROBE_TEXTS[:half]).vectors,
+                checked_embeddings(statements, PROBE_TEXTS[half:]).vectors,
             )
         except Exception as error:  # as in vectors(): a stranger's embedder may raise anything
             _log.warning("the profile of an embedder could not be measured: %s", type(error).__name__)
@@ -394,7 +394,7 @@ class EmbeddingService:
         return follow_recorded_space(self._store, self._lasting)
 
     def still(self, embedded: Sequence[EmbeddedText]) -> Sequence[EmbeddedText]:
-        """Return one answer if its vectors may be stored, else as still to come; in the transaction that stores it."""
+        """Return *embedded* if its vectors may be stored, else as deferred; in the transaction that stores it."""
         space = next((text.space for text in embedded if text.space is not None), None)
         if space is None or self.follow() == space:
             return embedded
@@ -485,7 +485,7 @@ class EmbeddingService:
         return answer, space
 
     def _settle(self, embedder: Embedder, dimension: int, seen: ProbeVectors | None) -> Space:
-        """Hold what the embedder gave against what the memory was filled with; the first to come is recorded."""
+        """Compare the embedder's answer with the vectors of the memory; record the first answer."""
         if self._store.space is None and self._lasting is not None:
             try:
                 self._lasting.set_space(Space(embedder.fingerprint, dimension))

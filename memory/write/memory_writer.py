@@ -124,7 +124,7 @@ class MemoryWriter:
     async def remember(
         self, item: object, namespace: str, replaces: Sequence[str] = (), approved_by: Actor | None = None
     ) -> Report:
-        """Keep one item, which also *replaces* these; what its key or what it replaces stands against is raised."""
+        """Store one item, which also *replaces* these ids; raise its conflict with its key or with what it replaces."""
         with self.pipeline.embedding.in_flight.write():
             if ids := checked_labels(replaces, "replaces"):
                 memory = checked_memory(item, zone=self.pipeline.zone)

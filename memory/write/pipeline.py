@@ -36,7 +36,7 @@ from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import RevisionConflict
 
 MAX_ATTEMPTS: Final = 5
-"""So often a write is tried that others come between."""
+"""Attempts of a write that others come between."""
 _NOTHING: Final[Mapping[str, Memory]] = MappingProxyType({})
 _NOT_SENT: Final = replace(NOT_SENT, deferred=SENSITIVE_REASON)
 

@@ -153,7 +153,7 @@ class EchoGuard:
 
         The words of the question that came with an answer are no words of its own.
         """
-        asked = [draft.memory.text for draft in drafts if draft.settled is None and draft.memory.actor == "user"]
+        user_texts = [draft.memory.text for draft in drafts if draft.settled is None and draft.memory.actor == "user"]
         known: list[Memory] | None = None
         marked = []
         for draft in drafts:
@@ -168,7 +168,7 @@ class EchoGuard:
                 similar = known
             else:
                 similar = []
-            repeated = self._repeated(draft.memory, similar, asked if draft.memory.kind == "turn" else ())
+            repeated = self._repeated(draft.memory, similar, user_texts if draft.memory.kind == "turn" else ())
             marked.append(draft if repeated is None else _as_repetition(draft, repeated))
         return marked
 
@@ -178,17 +178,17 @@ class EchoGuard:
         matches = self.entries.store.search_text(memory.text, 3, where=where, namespace=partition)
         return [from_entry(match.entry) for match in matches]
 
-    def _repeated(self, memory: Memory, known: Sequence[Memory], asked: Iterable[str]) -> str | None:
-        """Return the id of the memory of *known* that *memory* repeats most of; None if it says something else."""
+    def _repeated(self, memory: Memory, known: Sequence[Memory], questions: Iterable[str]) -> str | None:
+        """Return the id of the memory of *known* that *memory* mostly repeats; None if it says something else."""
         lifecycle = lifecycle_of(self.entries.store)
         terms_of: Callable[[str], Sequence[str]] = (Analyzer() if lifecycle is None else lifecycle.analyzer).terms
         terms = set(terms_of(memory.text))
         if len(terms) < _MIN_ECHO_TERMS or not known:
             return None
-        shared = {each.id: terms & set(terms_of(each.text)) for each in known}
+        shared = {other.id: terms & set(terms_of(other.text)) for other in known}
         best = max(shared, key=lambda id: len(shared[id]))
         covered = set().union(*shared.values()) if memory.kind == "turn" else shared[best]
-        own = terms - covered - set().union(*map(set, map(terms_of, asked)))
+        own = terms - covered - set().union(*map(set, map(terms_of, questions)))
         names = {term for word in memory.text.split()[1:] if word[:1].isupper() for term in terms_of(word)}
         if not shared[best] or len(own) > (1 - _ECHO_SHARE) * len(terms):
             return None

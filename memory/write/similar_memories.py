@@ -110,7 +110,7 @@ class ComparedGroup:
 
 _DEFAULT_COUNT: Final = 5
 _EXTRA_CANDIDATES: Final = 8
-"""So many more than asked for are looked at, since some have expired or are another's words."""
+"""Further results that are fetched, since some have expired or are another's words."""
 _LookupKey: TypeAlias = tuple[str, str, ComparisonKey]
 """The text of a memory, the text that is embedded of it, and its key."""
 

@@ -249,8 +249,8 @@ class _InverseOperation:
         differs = [name for name, value in change.new.items() if live.metadata.get(name) != value]
         if differs:
             raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")
-        (done,) = self.attributes.patch(live, change.old, self.caller.namespace)
-        return done
+        (restored,) = self.attributes.patch(live, change.old, self.caller.namespace)
+        return restored
 
     def _version(self, change: MemoryChange) -> Entry:
         version = change.before and self.entries.archived(change.id, change.before, self.caller.namespace)

@@ -248,8 +248,8 @@ def wrapping_share(request: Request) -> tuple[int, int, int]:
     mark = mark_in(request)
     messages = "\n".join(message.text for message in request.messages)
     block = rf"(?:^[^\n]*:\n)?^<memories {mark}>$.*?^</memories {mark}>$\n?"
-    stated = re.sub(block, "", messages, flags=re.MULTILINE | re.DOTALL)
-    texts = count("\n".join([*(item.text for item in shown_items(request)), stated]))
+    plain = re.sub(block, "", messages, flags=re.MULTILINE | re.DOTALL)
+    texts = count("\n".join([*(item.text for item in shown_items(request)), plain]))
     wrapping = count(messages) - texts
     return texts, wrapping, wrapping + count(request.system)
 

@@ -21,6 +21,14 @@ def definition(name: str, *, read_only: bool | None = None, **fields: Any) -> mc
     return mcp_types.Tool(name=name, annotations=annotations, **described)
 
 
+def bound_socket(port: int = 0) -> socket.socket:
+    """A socket on *port*, or on one that is free, at which nothing listens yet."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(("127.0.0.1", port))
+    return bound
+
+
 class ServedTools:
     """An MCP server with *tools*, called by *answer*; both may be changed while it runs. ``calls`` are those it got."""
 
@@ -52,9 +60,10 @@ class ServedTools:
         return Server("served", on_list_tools=list_tools, on_call_tool=call_tool)
 
     @contextmanager
-    def listening(self, port: int = 0) -> Iterator[str]:
-        """Serve on *port* in a thread; give the address."""
-        with socket.create_server(("127.0.0.1", port)) as listener:
+    def listening(self, place: socket.socket | None = None) -> Iterator[str]:
+        """Serve in a thread, on a free port or on that of *place*, a bound socket; give the address."""
+        with place or bound_socket() as listener:
+            listener.listen()
             config = uvicorn.Config(
                 self.server().streamable_http_app(), log_config=None, timeout_graceful_shutdown=1, ws="none"
             )

@@ -22,6 +22,22 @@ EXAMPLE_OUTPUT = {
     "agent_with_helpers.py": "Put 238 euros aside. (4 calls of models in all)",
 }
 """A line that each example prints."""
+TYPED_ANSWERS = """
+from typing import assert_type
+from pydantic import BaseModel
+from agent import Agent, RunResult
+
+class City(BaseModel):
+    name: str
+
+async def ask(agent: Agent) -> None:
+    assert_type(await agent.run("Which city?", result_type=City), RunResult[City])
+    assert_type(agent.run_sync("Which city?", result_type=City).output, City | None)
+    assert_type(agent.run_sync("Hello"), RunResult[None])
+    assert_type(agent.run_sync("How many?", result_type=int).output, int | None)
+    assert_type(agent.run_sync("Which?", result_type=list[City]).output, list[City] | None)
+"""
+"""A program that passes where a type checker knows the type of an answer from the type that was asked for."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -62,7 +78,7 @@ def console_script(page: str) -> str:
 
 
 def check_types(folder: Path) -> int:
-    """Write the Python blocks into *folder* and check them and the examples as a user's editor and CI would.
+    """Check Python blocks, examples and ``TYPED_ANSWERS``, copied into *folder*, as a user's editor and CI would.
 
     Returns 0 if both checkers pass. Each file is a program of its own; basedpyright brings its own node.
     """
@@ -72,6 +88,7 @@ def check_types(folder: Path) -> int:
             (folder / f"{name}.py").write_text(block.code, encoding="utf-8")
     for example in (ROOT / "examples").glob("*.py"):
         (folder / f"example_{example.name}").write_bytes(example.read_bytes())
+    (folder / "typed_answers.py").write_text(TYPED_ANSWERS, encoding="utf-8")
     files = sorted(str(path) for path in folder.glob("*.py"))
     configuration = folder / "pyrightconfig.json"
     configuration.write_text(

@@ -200,7 +200,7 @@ def test_a_reply_without_an_end_is_cut_at_the_limit_of_characters_and_its_connec
     more = [wire.encoded(Reply("again")), 0.01] * 3_000  # a server sees only when it writes that its client has left
     with wire.server(RawReply([endless, *more], content_type=wire.server.content_type)) as server:
         response = asyncio.run(ask(server.url))
-        assert server.left.wait(20)
+        assert server.left.wait(300)
     assert response.stop is StopReason.TOO_LONG
     thought = "".join(getattr(block, "text", "") for block in response.message.blocks if block.type == "thinking")
     assert (len(thought) + len(response.text), len(thought)) == (1_000, 300)

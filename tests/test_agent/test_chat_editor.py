@@ -121,6 +121,9 @@ def test_a_request_to_forget_names_what(line: str, what: str | None) -> None:
         ("Jonas lives in Köln.", "he lives in Bonn", "Jonas lives in Bonn."),
         ("The ferry leaves on 14 March.", "15 March", "The ferry leaves on 15 March."),
         ("The train leaves at 9:15.", "9:45", "The train leaves at 9:45."),
+        ("Ana lives in Porto and keeps bees", "Ana lives in Braga", "Ana lives in Braga and keeps bees"),
+        ("Ana wohnt in Porto und sie hat Bienen.", "sie hat Hühner", "Ana wohnt in Porto und sie hat Hühner."),
+        ("Ana and Ben live in Porto.", "Ana lives in Braga", "Ana lives in Braga."),
     ],
 )  # fmt: skip
 def test_a_correction_replaces_the_clause_that_it_is_about(old: str, statement: str, new: str) -> None:

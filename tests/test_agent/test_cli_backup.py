@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
 from agent.assistant.synced_folder import syncing_service
 from tests.support.command_line import CommandLine
+from tests.support.waiting import wait_until
 
 
 def folder_of(tellback: CommandLine) -> Path:
@@ -57,9 +57,7 @@ def test_a_command_that_wrote_starts_the_backup_of_the_day_and_a_setting_turns_i
     assert not folder_of(tellback).exists()
     monkeypatch.setenv("TELLBACK_AUTOMATIC_BACKUPS", "yes")
     assert tellback("remember", "Ana has a cat.").code == 0
-    until = time.monotonic() + 30
-    while not [*folder_of(tellback).glob("*.db")] and time.monotonic() < until:
-        time.sleep(0.05)
+    assert wait_until(lambda: [*folder_of(tellback).glob("*.db")])
     (made,) = folder_of(tellback).glob("*.db")
     checks = {check["name"]: check for check in tellback.json("doctor", "--offline")["checks"]}
     assert checks["backups"]["seen"].startswith("the last of ")

@@ -191,12 +191,12 @@ def test_a_silent_server_is_given_up_after_the_time_that_is_set_and_not_asked_ag
 ) -> None:
     monkeypatch.setattr("agent.providers.http_provider._NOTICE_SECONDS", 0.1)
     with OpenAIServer(RawReply([60.0]), Reply("Too late.")) as server:
-        model(server, silence_timeout=0.5)
+        model(server, silence_timeout=2)
         done = tellback("chat", text="Are you there?\n")
         assert len(server.requests) == 1
     assert (done.code, done.out) == (4, "")
-    assert "nothing has come from the model for 0.1 s (until 0.5 s)" in done.err
-    assert "the server was silent for 0.5 s" in done.err.splitlines()[-1]
+    assert "nothing has come from the model for 0.1 s (until 2 s)" in done.err
+    assert "the server was silent for 2 s" in done.err.splitlines()[-1]
 
 
 def test_control_sequences_in_a_model_answer_are_escaped(
@@ -298,8 +298,8 @@ def test_a_line_names_the_tools_of_a_turn_and_approval_shows_a_difference(tellba
 
 
 def test_slash_commands_run_on_the_open_memory(tellback: CommandLine) -> None:
-    stated = "The ferry leaves at nine.\n/recall ferry\n/why When does the ferry leave?\nWhen does the ferry leave?\n"
-    done = tellback("chat", text=stated + "/sources\n/remember Jonas's aunt is Ida.\n/memories\n/recal ferry\n/model\n")
+    typed = "The ferry leaves at nine.\n/recall ferry\n/why When does the ferry leave?\nWhen does the ferry leave?\n"
+    done = tellback("chat", text=typed + "/sources\n/remember Jonas's aunt is Ida.\n/memories\n/recal ferry\n/model\n")
     assert done.code == 0
     assert "1. The ferry leaves at nine." in done.out
     assert " = words " in done.out or "score" in done.out

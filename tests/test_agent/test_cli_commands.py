@@ -121,12 +121,12 @@ def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
 
 
 def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: CommandLine) -> None:
-    stated = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
+    talk = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
     memory = open_memory(tellback.path)
     run_sync(
         memory.remember_many(
             Memory(text, kind="turn", speaker=who, session="s", sequence=position)
-            for position, (who, text) in enumerate(stated)
+            for position, (who, text) in enumerate(talk)
         )
     )
     run_sync(memory.close())
@@ -321,7 +321,7 @@ def test_a_dry_run_of_ingest_shows_the_chosen_files_and_reads_nothing(tellback: 
     assert done.out.splitlines() == ["bridge.md: planned", "2 skipped, 1 planned; nothing was read"]
     assert done.err.splitlines() == ["big.txt: skipped, larger than was asked for", "tower.md: skipped, excluded"]
     assert not tellback.path.exists()
-    assert "is no size" in tellback("ingest", "--max-size", "some", notes).err
+    assert "is not a size" in tellback("ingest", "--max-size", "some", notes).err
 
 
 def test_the_first_answer_from_documents_names_the_next_step(

@@ -212,7 +212,7 @@ def test_history_tells_what_each_operation_changed_and_when_a_version_held(tellb
     assert f"merge by user: into {id}" in tellback("memories", "history", other)[1]
     code, out, err = tellback("memories", "show", other)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"`tellback memories history {other}` tells" in err
+    assert f"see `tellback memories history {other}`" in err
 
 
 def test_the_operation_log_of_an_unknown_memory_is_reported_as_unknown(tellback):

@@ -80,7 +80,7 @@ def test_eval_reports_too_few_memories_in_one_line(tmp_path: Path, capsys: pytes
     [
         (("--with", "nonsense"), "no embedder 'nonsense'"),
         (("--with", "openai"), "no embedder 'openai'"),
-        (("--setting", "conversation.typo=1"), "no setting 'conversation.typo'"),
+        (("--setting", "conversation.typo=1"), "'conversation.typo' is no setting"),
         (("--setting", "candidates=many"), "candidates: 'many' is not a number"),
         (("--setting", "candidates=0"), "candidates"),
     ],

@@ -27,7 +27,7 @@ def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
 
 
 def texts(tellback: Tellback, memory: str) -> list[str]:
-    return [load["text"] for load in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
+    return [entry["text"] for entry in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
 
 
 def test_a_memory_moves_from_one_file_to_another(tellback: Tellback, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_replacing_import_on_a_terminal_needs_a_confirmed_prompt(
     tellback("remember", "Only here.", memory="n.db")
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     code, out, err = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
-    assert "1 entry will be gone, and the file in their place. Go on? [y/N]" in err
+    assert "1 entry will be replaced by the file. Go on? [y/N]" in err
     assert (code, bool(out)) == ((0, True) if answer == "y\n" else (1, False))
     assert texts(tellback, "n.db") == left
 

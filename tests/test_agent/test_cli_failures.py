@@ -105,7 +105,7 @@ def test_an_unexpected_failure_hints_at_the_debug_option(
         (["stats"], "Did you mean 'tellback memories stats'?"),
         (["recall", "x", "-k", "0"], "'-k'"),
         (["--memory"], "--memory"),
-        (["remember", "x", "--at", "someday"], "--at: 'someday' is no time; say 2026-05-03"),
+        (["remember", "x", "--at", "someday"], "--at: 'someday' is not a time such as 2026-05-03"),
         (["remember", "bad \udcff byte"], "TEXT: is not UTF-8 text"),
         (["chat", "--session", " "], "--session: the name of a session is needed"),
     ],

@@ -96,6 +96,9 @@ def test_a_receipt_is_written_and_proved(tellback: Tellback, tmp_path: Path) -> 
     id, receipt = tellback.json("remember", SECRET)["id"], tmp_path / "receipt.json"
     tellback("forget", id, "--dry-run", "--receipt", receipt)
     assert not receipt.exists()
+    code, _, err = tellback("forget", id, "--yes", "--receipt", tmp_path / "missing" / "receipt.json")
+    assert (code, "missing: no such folder" in err) == (2, True)
+    assert tellback.json("memories", "list")["total"] == 1
     tellback("forget", id, "--yes", "--receipt", receipt)
     assert stat.S_IMODE(receipt.stat().st_mode) == 0o600
     assert "zebra" not in receipt.read_text()

@@ -63,7 +63,7 @@ def test_what_several_ids_begin_or_end_with_is_refused_and_names_them(tellback: 
     remember_with_ids(tellback, "garden-north", "garden-south", "window-north")
     done = tellback("forget", "garden", "--yes")
     assert (done.code, done.out) == (2, "")
-    assert "several ids begin or end so: garden-north, garden-south" in done.err
+    assert "several ids begin or end like this: garden-north, garden-south" in done.err
     assert tellback.json("memories", "show", "window")["id"] == "window-north"
     remember_with_ids(tellback, "garden")
     assert tellback.json("memories", "show", "garden")["id"] == "garden"  # a whole id comes first
@@ -143,7 +143,7 @@ def test_without_a_terminal_a_number_is_refused(tellback: CommandLine) -> None:
 )
 def test_numbers_of_an_answer_are_single_ones_ranges_all_and_exceptions(answer: str, numbers: list[int] | None) -> None:
     if numbers is None:
-        with pytest.raises(ValueError, match=r"is no number|is not in the list"):
+        with pytest.raises(ValueError, match=r"is not a number|is not in the list"):
             chosen_numbers(answer, 4)
     else:
         assert chosen_numbers(answer, 4) == numbers

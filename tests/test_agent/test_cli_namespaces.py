@@ -95,8 +95,11 @@ OF_THE_FILE = {
 
 async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: str) -> None:
     """Let *namespace* hold some of everything; *here* is where its keys are."""
-    stated = [Message.user(f"The key of the cellar is in the {here}."), Message.assistant("I shall keep that in mind.")]
-    await memory.remember_turn("monday", stated, namespace=namespace)
+    exchange = [
+        Message.user(f"The key of the cellar is in the {here}."),
+        Message.assistant("I shall keep that in mind."),
+    ]
+    await memory.remember_turn("monday", exchange, namespace=namespace)
     items = [f"The key of the shed is in the {here}.", f"The key of the attic is in the {here}.", "The bin is green."]
     made = [Memory(text, id=f"m{place}", tags=("house",)) for place, text in enumerate(items, start=1)]
     await memory.remember_many([*made, Memory("The shed is red.", key="shed")], namespace=namespace)

@@ -21,6 +21,7 @@ from agent.assistant.cli.output import (
     print_json,
     print_table,
     print_text,
+    score_line,
 )
 
 HARMFUL = [
@@ -133,3 +134,8 @@ def test_times_at_the_ends_of_the_calendar_are_printed() -> None:
 @pytest.mark.parametrize(("count", "words"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])
 def test_format_count_uses_singular_and_plural(count: int, words: str) -> None:
     assert format_count(count, "memory", "memories") == words
+
+
+def test_a_score_that_rounds_to_zero_has_no_sign() -> None:
+    assert score_line(-0.001, {"words": -0.001}) == "0.00"
+    assert score_line(-0.25, {"words": 0.05, "meaning": -0.3}) == "-0.25 = words 0.05 - meaning 0.30"

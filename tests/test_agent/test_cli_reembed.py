@@ -142,7 +142,7 @@ def test_reembed_resumes_after_a_failed_space_migration(server, tellback, tmp_pa
 @pytest.mark.slow
 def test_reembed_abandon_drops_an_unswitched_space_migration(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path)
-    assert tellback("reembed", "--abandon").out == "nothing was begun\n"
+    assert tellback("reembed", "--abandon").out == "no re-embedding was under way\n"
     monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
     kept = tellback("reembed", "--no-switch")
     assert "ollama/one/full/unit is still in use" in kept.out

@@ -64,15 +64,24 @@ class Terminal:
 
     def interrupt(self, words: str) -> None:
         """Press Ctrl-C until *words* come: one pressed just before a prompt waits is noticed with the next key."""
+        self.press("\x03", words)
+
+    def press(self, key: str, words: str | None, *, patience: float = 10) -> None:
+        """Press *key* until *words* come, or until it ends where *words* is None, each time after *patience* seconds.
+
+        One that comes too early may be lost; *patience* is enough for what it began to end on a busy machine.
+        """
         self.shown = ""
         for _ in range(15):
             self._settle()
-            os.write(self._ours, b"\x03")
-            end = time.monotonic() + 10  # long enough for what the first one began to end on a busy machine
-            while words not in self.shown and self._waits(end) and self._read(end):
-                pass
-            if words in self.shown:
+            os.write(self._ours, key.encode())
+            end = time.monotonic() + patience
+            ended = False
+            while not ended and (words is None or words not in self.shown) and self._waits(end):
+                ended = not self._read(end)
+            if ended if words is None else words in self.shown:
                 return
+            assert not ended, f"it ended without {words!r}; the screen shows:\n{self.shown}"
         raise AssertionError(f"{words!r} did not come; the screen shows:\n{self.shown}")
 
     def ended(self, *, timeout: float = 300) -> int:
@@ -208,12 +217,10 @@ def test_a_pasted_block_is_one_prompt_that_comes_back_in_the_next_run_and_two_in
     assert terminal.ended() == 0
     terminal = Terminal("--memory", path, "chat", "-c", NO_COLOR="1")
     terminal.until("> ")
-    time.sleep(1)  # earlier prompts are read while the prompt waits, and nothing shows when that is done
-    terminal.type("\x1b[A")
-    terminal.until("猫粮")
-    terminal.type("\x03\x03")
-    terminal.until("Ctrl-C once more, or Ctrl-D, leaves")
-    terminal.type("\x03")
+    terminal.press("\x1b[A", "猫粮", patience=1)  # earlier prompts are read while the prompt waits
+    terminal.type("\x03")  # it empties the line
+    terminal.press("\x03", "Ctrl-C once more, or Ctrl-D, leaves\n> ")
+    terminal.press("\x03", None)
     assert terminal.ended() == 0
 
 
@@ -256,14 +263,14 @@ def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
             terminal.interrupt("\n> ")
         else:
             terminal.type(answer)
-        stated = terminal.until("\n> ")
-        assert "Very well." in stated or (
-            answer == "\x03" and "stopped" in stated
+        answered = terminal.until("\n> ")
+        assert "Very well." in answered or (
+            answer == "\x03" and "stopped" in answered
         )  # too early to be an answer: it stops all
         terminal.type("/quit\n")
         assert terminal.ended() == 0
     run_command_line(["--memory", str(path), "memories", "--json"])
-    texts = [load["text"] for load in json.loads(capsys.readouterr().out)["memories"]]
+    texts = [entry["text"] for entry in json.loads(capsys.readouterr().out)["memories"]]
     assert texts.count("The plumber comes on Friday.") == left
 
 
@@ -420,7 +427,7 @@ def test_the_first_chat_sets_up_at_sixty_columns_and_never_shows_a_key(tmp_path:
                 answer = re.findall(r"(\d+)  another service", terminal.shown)[-1] + "\n"
             terminal.type(answer)
         screen += terminal.until("Red, Jonas.")
-        terminal.until("\n> ", timeout=30)
+        terminal.until("\n> ")
         terminal.type("exit\n")
         assert terminal.ended() == 0
         assert server.requests[-1].headers["authorization"] == "Bearer sk-hush-1234"

@@ -61,7 +61,7 @@ def test_a_time_with_an_offset_is_that_moment() -> None:
     ],
 )
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is no time; say 2026-05-03"):
+    with pytest.raises(typer.BadParameter, match="is not a time such as 2026-05-03"):
         parse_time(text, name="--at")
 
 

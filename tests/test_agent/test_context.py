@@ -135,9 +135,9 @@ def test_recalled_and_pinned_text_is_never_in_a_system_message() -> None:
         history=history, sequences=(1, 2, 3), pinned=(item(2, "secret"),), recalled=(item(1, "plan"),)
     )
     assembled = assemble_context(given_items, counter=COUNTER)
-    stated = assembled.system + "".join(each.text for each in assembled.messages if each.role == "system")
-    assert "secret" not in stated
-    assert "plan" not in stated
+    system_text = assembled.system + "".join(message.text for message in assembled.messages if message.role == "system")
+    assert "secret" not in system_text
+    assert "plan" not in system_text
 
 
 def test_a_recalled_turn_shown_by_the_window_is_not_repeated_and_leaves_no_gap_in_the_numbers() -> None:
@@ -192,7 +192,7 @@ def test_a_recalled_item_over_the_token_budget_is_left_out_with_the_reason() -> 
     recalled = (item(1, "short"), item(2, "long " * 500), item(3, "also short"))
     assembled = assemble_context(ingredients(recalled=recalled), budget=300, counter=COUNTER)
     assert [each.id for each in assembled.items] == ["m1", "m3"]
-    assert [(each.id, each.reason) for each in assembled.left_out] == [("m2", "over the token budget")]
+    assert [(omitted.id, omitted.reason) for omitted in assembled.left_out] == [("m2", "over the token budget")]
 
 
 def test_recalled_memories_may_use_the_room_that_history_leaves() -> None:
@@ -215,14 +215,14 @@ def test_the_budget_prefers_high_scored_memories_and_the_latest_turns() -> None:
 
 
 def test_memories_recalled_under_abstention_yield_to_history() -> None:
-    stated = tuple(
+    history = tuple(
         message for n in range(4) for message in (Message.user("word " * 40), Message.assistant("word " * 40))
     )
     recalled = tuple(item(place, "thing " * 60, score=1.0) for place in range(1, 5))
 
     def shown(*, doubtful: bool) -> int:
         given = ingredients(
-            recalled=recalled, history=stated, sequences=tuple(range(8)), abstain="nothing" if doubtful else None
+            recalled=recalled, history=history, sequences=tuple(range(8)), abstain="nothing" if doubtful else None
         )
         return len(assemble_context(given, budget=700, counter=COUNTER).items)
 
@@ -239,9 +239,7 @@ def test_a_too_long_item_is_cut_after_a_whole_sentence_and_reported_as_shortened
     assert shown.text.endswith(" is here.")
     assert 100 < len(shown.text) < len(text)
     assert (shown.start, shown.end) == (50, 50 + len(shown.text))
-    assert [each.reason for each in assembled.shortened] == [
-        f"shortened to {len(shown.text)} of {len(text)} characters"
-    ]
+    assert [cut.reason for cut in assembled.shortened] == [f"shortened to {len(shown.text)} of {len(text)} characters"]
     assert assembled.left_out == ()
 
 
@@ -264,10 +262,10 @@ def test_an_abstention_is_stated_in_the_prompt() -> None:
 
 
 def test_a_recalled_turn_shown_by_the_window_uses_no_budget_twice() -> None:
-    stated = [Message.user("word " * 60), Message.assistant("Noted."), Message.user("Hello"), Message.assistant("Hi")]
-    each = item(1, stated[0].text, session="s", sequence=1, score=1.0)
+    history = [Message.user("word " * 60), Message.assistant("Noted."), Message.user("Hello"), Message.assistant("Hi")]
+    each = item(1, history[0].text, session="s", sequence=1, score=1.0)
     other = item(2, "thing " * 60, session="t", sequence=1, score=0.5)
-    given_items = ingredients(session="s", history=tuple(stated), sequences=(1, 2, 3, 4), recalled=(each, other))
+    given_items = ingredients(session="s", history=tuple(history), sequences=(1, 2, 3, 4), recalled=(each, other))
     assembled = assemble_context(given_items, budget=420, counter=COUNTER)
     assert [shown.id for shown in assembled.items] == ["m1", "m2"]
     assert assembled.dropped == 0

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.anyio
 
 
 def told(so_far: str, messages: list[Message]) -> str:
-    return " ".join(part for part in (so_far, *(each.text for each in messages)) if part)
+    return " ".join(part for part in (so_far, *(message.text for message in messages)) if part)
 
 
 async def turns(agent: Agent, *prompts: str) -> None:
@@ -216,7 +216,7 @@ async def test_concurrent_runs_count_each_their_own_summary_usage() -> None:
     window = SummaryWindow(FixedWindow(messages=1), summarizer(minutes))
     agent = Agent(ScriptedProvider(Reply("a"), Reply("b")), history=history, settings=AgentSettings(window=window))
     results = await asyncio.gather(agent.run("one", session="s"), agent.run("two", session="t"))
-    assert [each.usage for each in results] == [Usage(input=17, output=5)] * 2
+    assert [result.usage for result in results] == [Usage(input=17, output=5)] * 2
 
 
 async def test_a_custom_summary_function_adds_no_usage_to_the_run() -> None:

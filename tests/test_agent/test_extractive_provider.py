@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import ArgumentError, Provider, QuotingProvider, Request
+from agent import ArgumentError, Provider, QuotingProvider, Request, StopPiece
 from agent.context_items import ContextItem
 from agent.providers.accumulator import Response, collect_response
 from agent.providers.extractive import (
@@ -43,8 +43,10 @@ def test_the_quoting_provider_is_a_provider() -> None:
 def test_a_quoted_item_is_numbered_from_one_whatever_its_number_in_the_context() -> None:
     response = answer("Where do I live?", item(3, "I moved to Lisbon."))
     assert response.text == "“I moved to Lisbon.” [1]"
-    assert [each.number for each in response.citations] == [1]
-    assert [(each.id, each.quote, each.span) for each in response.citations] == [("m3", "I moved to Lisbon.", (0, 18))]
+    assert [citation.number for citation in response.citations] == [1]
+    assert [(citation.id, citation.quote, citation.span) for citation in response.citations] == [
+        ("m3", "I moved to Lisbon.", (0, 18))
+    ]
 
 
 def test_a_statement_is_acknowledged_with_what_will_be_stored() -> None:
@@ -80,11 +82,13 @@ def test_a_recalled_question_is_not_quoted_as_an_answer() -> None:
         item(2, "Where did I live?", 4.0),
         item(3, "In Porto.", 1.0),
     )
-    assert [each.id for each in response.citations] == ["m3"]
+    assert [citation.id for citation in response.citations] == ["m3"]
 
 
 def test_the_best_item_is_quoted_even_with_a_negative_score() -> None:
-    assert [each.id for each in answer("Where?", item(1, "Here.", -1.0), item(2, "There.", -2.0)).citations] == ["m1"]
+    assert [
+        citation.id for citation in answer("Where?", item(1, "Here.", -1.0), item(2, "There.", -2.0)).citations
+    ] == ["m1"]
 
 
 def test_the_best_sentence_of_a_passage_is_quoted_with_its_offsets_and_place() -> None:
@@ -181,13 +185,15 @@ def test_classifying_very_long_texts_as_questions_terminates() -> None:
 
 def test_a_recalled_request_without_a_question_mark_is_not_quoted_as_an_answer() -> None:
     asked, reported = item(1, "Tell me about Karim", 2.0), item(2, "Karim runs marathons.", 1.5)
-    assert [each.id for each in answer("Does Karim do sports?", asked, reported).citations] == ["m2"]
+    assert [citation.id for citation in answer("Does Karim do sports?", asked, reported).citations] == ["m2"]
 
 
 def test_a_question_gets_one_quote_and_one_about_several_things_more() -> None:
     items = (item(1, "Mum got a scarf.", 1.0), item(2, "Mum got a vase.", 0.6), item(3, "Mum got tea.", 0.4))
     assert [quoted.id for quoted in answer("What has Mum got?", *items).citations] == ["m1"]
     assert [quoted.id for quoted in answer("Which presents has Mum got?", *items).citations] == ["m1", "m2"]
+    presents = [item(number, f"Mum got present {number}.") for number in range(1, 6)]
+    assert len(answer("Which presents has Mum got?", *presents).citations) == len(presents)
 
 
 def test_a_newer_and_an_older_statement_are_quoted_with_the_day_of_the_change() -> None:
@@ -206,8 +212,8 @@ def test_a_likely_later_statement_is_quoted_behind_the_first_another_is_not() ->
     likely = replace(rooibos, likely_change=True)
     first = "“I take my coffee black.” [1]"
     assert answer("How do I take my coffee?", coffee, rooibos).text == first
-    stated = answer("How do I take my coffee?", coffee, likely).text
-    assert stated == f"{first}\nLater, on 26 September 2026: “Given up coffee.” [2]"
+    quoted = answer("How do I take my coffee?", coffee, likely).text
+    assert quoted == f"{first}\nLater, on 26 September 2026: “Given up coffee.” [2]"
     same_day = replace(likely, date=coffee.date)
     assert answer("How do I take my coffee?", coffee, same_day).text == first
     assert answer("How do I take my coffee?", coffee, likely, provider=QuotingProvider(quotes=1)).text == first
@@ -243,6 +249,12 @@ def test_of_whom_else_it_is_known_is_said_before_the_nearest() -> None:
 )
 def test_what_states_nothing_gets_a_reply_of_its_own(text: str, reply: str) -> None:
     assert answer(text, remembers=True, abstain="nothing").text == reply
+
+    async def stops() -> int:
+        request = Request((Message.user(text),), question=text, remembers=True)
+        return sum([isinstance(delta, StopPiece) async for delta in QuotingProvider().stream(request)])
+
+    assert asyncio.run(stops()) == 1
 
 
 def test_the_sentence_that_answers_is_quoted_not_a_heading_code_or_table() -> None:

@@ -60,7 +60,7 @@ class Failing:
 
 
 async def texts(memory: LongTermMemory, session: str = "s") -> list[str]:
-    return [each.message.text for each in await memory.conversations.load(session)]
+    return [stored.message.text for stored in await memory.conversations.load(session)]
 
 
 @pytest.mark.parametrize("part", READS)

@@ -33,8 +33,8 @@ def chatgpt_conversation(id: str, *messages: dict[str, Any], **fields: Any) -> d
     mapping: dict[str, Any] = {"0": {"id": "0", "parent": None, "children": ["1"], "message": None}}
     for number, message in enumerate(messages, start=1):
         left = {**message, "content": {"content_type": "text", "parts": ["a wording that was edited"]}}
-        for key, stated in ((f"{number}", message), (f"{number}-left", left)):
-            mapping[key] = {"id": key, "parent": str(number - 1), "children": [], "message": stated}
+        for key, node in ((f"{number}", message), (f"{number}-left", left)):
+            mapping[key] = {"id": key, "parent": str(number - 1), "children": [], "message": node}
     end = {"current_node": str(len(messages)), "mapping": mapping}
     return {"conversation_id": id, "title": "Trip to Porto", "create_time": START, **end, **fields}
 
@@ -150,6 +150,7 @@ def test_an_export_is_recognised_and_only_typed_words_are_the_users(tellback: Co
     assert ana["occurred_at"][:10] in ("2024-03-23", "2026-03-01")
     found = tellback.json("sessions", "list", "Trip to Porto")["sessions"]
     assert found[0]["session"] == ana["session"]
+    assert found[0]["last_at"][:4] == ana["occurred_at"][:4], "when it was said, not when it was imported"
     assert ana["text"] in tellback("sessions", "show", "Trip to Porto").out
     again = tellback.json("import", export)
     assert (again["kept"], again["known"]) == (0, done["kept"])

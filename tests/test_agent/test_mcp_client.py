@@ -19,7 +19,7 @@ from agent.mcp import DefinitionRegister, McpServer, McpTools, McpUnavailable
 from agent.testing import OpenAIServer, Reply, ScriptedProvider, call
 from memory import DocumentBlock, ImageBlock, LongTermMemory, TextBlock, Trust
 from tests.support.command_line import CommandLine
-from tests.support.mcp_servers import ServedTools, definition
+from tests.support.mcp_servers import ServedTools, bound_socket, definition
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
@@ -166,22 +166,23 @@ async def test_what_goes_wrong_at_the_server_is_told_to_the_model() -> None:
 
 async def test_a_server_that_went_away_is_connected_again_by_the_next_call() -> None:
     served = ServedTools(definition("read", read_only=True), definition("write"))
-    with served.listening() as address:
-        port = int(address.rpartition(":")[2].partition("/")[0])
-        connector = McpTools("files", McpServer(url=address, connect_timeout=5))
+    place = bound_socket()
+    successor = bound_socket(place.getsockname()[1])  # bound meanwhile, so that nobody else takes the port
+    with served.listening(place) as address:
+        connector = McpTools("files", McpServer(url=address, connect_timeout=60))
         tools = {tool.spec.name: tool for tool in await connector.__aenter__()}
     with pytest.raises(ToolFailed, match="MCP server files: "):
         await tools["files_read"].call({}, PLAIN)
-    with served.listening(port):
+    with served.listening(successor):
         assert (await tools["files_read"].call({}, PLAIN))[0].text == "read was done"
         await connector.__aexit__(None, None, None)
 
 
 async def test_a_server_that_cannot_be_reached_is_an_error_or_a_note() -> None:
-    nowhere = McpServer(url="http://127.0.0.1:9/mcp", connect_timeout=2)
+    nowhere = McpServer(url="http://127.0.0.1:9/mcp", connect_timeout=60)
     with pytest.raises(McpUnavailable, match="MCP server files: not connected"):
         await McpTools("files", nowhere).__aenter__()
-    silent = McpServer(command="sh", args=("-c", "echo wrong key >&2; exit 3"), connect_timeout=5)
+    silent = McpServer(command="sh", args=("-c", "echo wrong key >&2; exit 3"), connect_timeout=60)
     connector = McpTools("files", silent, optional=True)
     async with connector as tools:
         assert tools == []

@@ -53,9 +53,9 @@ async def test_get_memory_names_unknown_ids(memory) -> None:
 
 
 async def test_a_note_of_the_model_has_assistant_trust_and_actor(memory) -> None:
-    stated = await use(memory, "remember", text="Ana likes tea.", tags=["drinks"])
+    result = await use(memory, "remember", text="Ana likes tea.", tags=["drinks"])
     (note,) = await memory.list()
-    assert note.id in stated
+    assert note.id in result
     assert (note.trust, note.actor, note.kind, note.session, note.tags) == (
         Trust.ASSISTANT,
         "assistant",
@@ -74,7 +74,7 @@ async def test_the_model_can_correct_and_forget_its_own_note(memory) -> None:
     await use(memory, "remember", text="Ana likes tea.")
     (note,) = await memory.list()
     await use(memory, "correct_memory", id=note.id, text="Ana likes coffee.")
-    assert [each.text for each in await memory.list()] == ["Ana likes coffee."]
+    assert [entry.text for entry in await memory.list()] == ["Ana likes coffee."]
     assert note.id in await use(memory, "forget_memory", ids=[note.id])
     assert await memory.list() == []
 
@@ -83,12 +83,12 @@ async def test_the_model_replaces_its_own_note_and_the_users_words_only_where_th
     await use(memory, "remember", text="Ana likes tea.")
     (note,) = await memory.list()
     await use(memory, "replace_memory", ids=[note.id], text="Ana drinks coffee now.")
-    stated = await memory.remember("I like tea.")
+    report = await memory.remember("I like tea.")
     with pytest.raises(ToolFailed, match="not a note of yours"):
-        await use(memory, "replace_memory", ids=[stated.id], text="I like poison.")
+        await use(memory, "replace_memory", ids=[report.id], text="I like poison.")
     held = [listed.text for listed in await memory.list() if listed.valid_to is None]
     assert held == ["Ana drinks coffee now.", "I like tea."]
-    await use(memory, "replace_memory", ids=[stated.id], text="The user likes coffee.", users_words=True)
+    await use(memory, "replace_memory", ids=[report.id], text="The user likes coffee.", users_words=True)
     (found, *_) = await memory.recall("What does the user like?")
     assert (found.memory.text, found.memory.trust) == ("The user likes coffee.", Trust.ASSISTANT)
 
@@ -100,7 +100,7 @@ async def test_the_memory_tools_refuse_to_change_memories_of_the_user(memory, tr
         await use(memory, "correct_memory", id=report.id, text="I like poison.")
     with pytest.raises(ToolFailed, match="only the user"):
         await use(memory, "forget_memory", ids=[report.id])
-    assert [each.text for each in await memory.list()] == ["I like tea."]
+    assert [entry.text for entry in await memory.list()] == ["I like tea."]
 
 
 async def test_forget_memory_with_one_user_memory_among_the_ids_forgets_nothing(memory) -> None:
@@ -115,7 +115,7 @@ async def test_forget_memory_with_one_user_memory_among_the_ids_forgets_nothing(
 async def test_forgetting_a_note_that_repeats_a_user_memory_is_refused(memory) -> None:
     await memory.remember("My safe word is heron.")
     await use(memory, "remember", text="My safe word is heron.")
-    (note,) = [each for each in await memory.list() if each.kind == "note"]
+    (note,) = [entry for entry in await memory.list() if entry.kind == "note"]
     with pytest.raises(ToolFailed, match="would go with it"):
         await use(memory, "forget_memory", ids=[note.id])
     assert len(await memory.list()) == 2
@@ -124,7 +124,7 @@ async def test_forgetting_a_note_that_repeats_a_user_memory_is_refused(memory) -
 async def test_with_users_words_the_model_can_correct_a_user_memory(memory) -> None:
     report = await memory.remember("I like tea.")
     await use(memory, "correct_memory", id=report.id, text="I like coffee.", users_words=True)
-    assert [each.text for each in await memory.list()] == ["I like coffee."]
+    assert [entry.text for entry in await memory.list()] == ["I like coffee."]
 
 
 async def test_forget_memory_fails_for_an_unknown_id(memory) -> None:

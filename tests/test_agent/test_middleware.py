@@ -37,7 +37,7 @@ from agent.testing import call
 from agent.tool_executor import ToolExecutor
 from agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of
 from memory import ToolCallBlock
-from tests.support.passing_time import time_passes
+from tests.support.passing_time import DEADLINE, time_passes
 
 pytestmark = pytest.mark.anyio
 
@@ -162,9 +162,11 @@ async def test_an_unknown_tool_and_broken_arguments_never_enter_the_chain() -> N
     breaker = CircuitBreaker(1)
     work = Scripted()
     broken = ToolCallBlock(id="b", name="work", invalid="{")
-    stated = await texts(ToolPolicy(breaker=breaker, approval=approval_except()), work, calls=[call("nothing"), broken])
-    assert "there is no tool 'nothing'" in stated[0]
-    assert "not a JSON object" in stated[1]
+    results = await texts(
+        ToolPolicy(breaker=breaker, approval=approval_except()), work, calls=[call("nothing"), broken]
+    )
+    assert "there is no tool 'nothing'" in results[0]
+    assert "not a JSON object" in results[1]
     assert not breaker.is_open("work")
     assert not breaker.is_open("nothing")
 
@@ -199,8 +201,8 @@ async def test_an_unauthorised_tool_call_fails_with_the_reason_and_no_approval_r
         asked.append(request)
         return True
 
-    (stated,) = await texts(ToolPolicy(approval=approval_except(), approver=approver), work)
-    assert "only on weekdays" in stated
+    (result,) = await texts(ToolPolicy(approval=approval_except(), approver=approver), work)
+    assert "only on weekdays" in result
     assert (asked, work.entered) == ([], 0)
 
 
@@ -213,9 +215,9 @@ async def test_an_authoriser_sees_arguments_and_context_and_may_be_asynchronous(
         """Show it."""
         return path
 
-    stated = await texts(ToolPolicy(), show, calls=[call("show", path="mine/a"), call("show", path="theirs")])
-    assert stated[0] == "mine/a"
-    assert "not allowed" in stated[1]
+    results = await texts(ToolPolicy(), show, calls=[call("show", path="mine/a"), call("show", path="theirs")])
+    assert results[0] == "mine/a"
+    assert "not allowed" in results[1]
 
 
 async def test_a_failing_authoriser_blocks_the_tool_call() -> None:
@@ -231,16 +233,16 @@ async def answer_with(status: ApprovalStatus, reason: str = ""):
         return ApprovalDecision(status, reason)
 
     work = Scripted(needs_approval=True)
-    (stated,) = await texts(ToolPolicy(approver=approver), work)
-    return stated, work.entered
+    (result,) = await texts(ToolPolicy(approver=approver), work)
+    return result, work.entered
 
 
 async def test_each_approval_status_gives_its_own_tool_result() -> None:
     assert await answer_with(ApprovalStatus.APPROVED) == ("done", 1)
-    stated, entered = await answer_with(ApprovalStatus.REJECTED, "too late")
-    assert ("did not approve" in stated, "too late" in stated, entered) == (True, True, 0)
-    stated, entered = await answer_with(ApprovalStatus.UNAVAILABLE)
-    assert ("nobody can be asked" in stated, entered) == (True, 0)
+    result, entered = await answer_with(ApprovalStatus.REJECTED, "too late")
+    assert ("did not approve" in result, "too late" in result, entered) == (True, True, 0)
+    result, entered = await answer_with(ApprovalStatus.UNAVAILABLE)
+    assert ("nobody can be asked" in result, entered) == (True, 0)
 
 
 async def test_a_failing_approver_blocks_the_tool_call() -> None:
@@ -248,8 +250,8 @@ async def test_a_failing_approver_blocks_the_tool_call() -> None:
         raise OSError("the terminal is gone")
 
     work = Scripted(needs_approval=True)
-    (stated,) = await texts(ToolPolicy(approver=approver), work)
-    assert ("terminal is gone" in stated, work.entered) == (True, 0)
+    (result,) = await texts(ToolPolicy(approver=approver), work)
+    assert ("terminal is gone" in result, work.entered) == (True, 0)
 
 
 async def test_an_approval_timeout_blocks_the_tool_call() -> None:
@@ -258,16 +260,18 @@ async def test_an_approval_timeout_blocks_the_tool_call() -> None:
         return True
 
     work = Scripted(needs_approval=True)
-    (stated,) = await texts(ToolPolicy(approver=approver, approval_timeout=0.02), work)
-    assert ("nobody answered in time" in stated, work.entered) == (True, 0)
+    (result,) = await texts(ToolPolicy(approver=approver, approval_timeout=0.02), work)
+    assert ("nobody answered in time" in result, work.entered) == (True, 0)
 
 
 async def test_a_pending_approval_does_not_count_towards_the_tool_timeout() -> None:
     async def approver(request: ApprovalRequest) -> bool:
-        await asyncio.sleep(0.2)
+        time_passes()
+        await asyncio.sleep(0.01)  # in which every limit that was set before is due
         return True
 
-    assert await texts(ToolPolicy(approval=approval_except(), approver=approver), Scripted(), timeout=0.1) == ["done"]
+    policy = ToolPolicy(approval=approval_except(), approver=approver, approval_timeout=None)
+    assert await texts(policy, Scripted(), timeout=DEADLINE) == ["done"]
 
 
 async def test_a_pending_approval_takes_no_slot_of_the_parallel_calls() -> None:
@@ -284,8 +288,8 @@ async def test_a_pending_approval_takes_no_slot_of_the_parallel_calls() -> None:
         return "settled"
 
     async with asyncio.timeout(60):
-        stated = await texts(ToolPolicy(approver=approver), Scripted(needs_approval=True), settle, parallel=1)
-    assert stated == ["done", "settled"]
+        results = await texts(ToolPolicy(approver=approver), Scripted(needs_approval=True), settle, parallel=1)
+    assert results == ["done", "settled"]
 
 
 @pytest.mark.parametrize(
@@ -320,8 +324,8 @@ async def test_an_approval_request_without_an_approver_is_an_event_that_a_reader
             asyncio.get_running_loop().call_later(0.01, event.request.reject, "not now")
 
     scope = RunScope(emit=emit, streams=True)
-    (stated,) = await texts(ToolPolicy(), Scripted(needs_approval=True), scope=scope)
-    assert "not now" in stated
+    (result,) = await texts(ToolPolicy(), Scripted(needs_approval=True), scope=scope)
+    assert "not now" in result
     assert [type(event) for event in events] == [ApprovalRequested, ApprovalDecided]
     assert events[0].request.description == "Work."
     assert events[1].decision == ApprovalDecision(ApprovalStatus.REJECTED, "not now")
@@ -340,8 +344,8 @@ async def test_only_the_first_decision_of_an_approval_request_counts_even_from_a
 async def test_the_timeout_of_a_tool_overrides_the_default_tool_timeout() -> None:
     never = asyncio.Event()
     slow, quick = Scripted(never, name="slow", timeout=0.02), Scripted(never, name="quick")
-    stated = await texts(ToolPolicy(), slow, timeout=60)
-    assert stated == ["no answer within 0.02 s; it was given up"]
+    results = await texts(ToolPolicy(), slow, timeout=60)
+    assert results == ["no answer within 0.02 s; it was given up"]
     assert (await texts(ToolPolicy(), quick, timeout=0.03))[0].startswith("no answer within 0.03 s")
 
 
@@ -382,8 +386,8 @@ async def test_a_success_resets_the_failure_count_of_a_circuit() -> None:
 
 async def test_tools_have_circuits_of_their_own() -> None:
     breaker = CircuitBreaker(1)
-    stated = await texts(ToolPolicy(breaker=breaker), Scripted(OSError(), name="bad"), Scripted(name="good"))
-    assert stated[1] == "done"
+    results = await texts(ToolPolicy(breaker=breaker), Scripted(OSError(), name="bad"), Scripted(name="good"))
+    assert results[1] == "done"
     assert (breaker.is_open("bad"), breaker.is_open("good")) == (True, False)
 
 
@@ -400,10 +404,10 @@ async def test_only_one_of_many_concurrent_calls_probes_an_open_circuit() -> Non
     for _ in range(20):
         await asyncio.sleep(0)
     gate.set()
-    stated = await running
+    results = await running
     assert work.entered == 2
-    assert stated.count("late") == 1
-    assert sum("rests" in item for item in stated) == 49
+    assert results.count("late") == 1
+    assert sum("rests" in item for item in results) == 49
     assert not breaker.is_open("work")
 
 
@@ -516,9 +520,9 @@ async def test_a_rate_limit_wait_beyond_the_timeout_fails_immediately_and_opens_
     policy = ToolPolicy(rate_limit=RateLimit(0.01), breaker=breaker)
     work = Scripted()
     async with asyncio.timeout(60):
-        stated = await texts(policy, work, calls=[call("work"), call("work")], timeout=30)
-    assert stated[0] == "done"
-    assert "the next turn is" in stated[1]
+        results = await texts(policy, work, calls=[call("work"), call("work")], timeout=30)
+    assert results[0] == "done"
+    assert "the next turn is" in results[1]
     assert not breaker.is_open("work")
     assert work.entered == 1
 
@@ -624,8 +628,8 @@ async def test_tool_middleware_can_answer_rewrite_or_refuse_a_call() -> None:
         return await proceed(invocation)
 
     tools = [Scripted(name=name) for name in "abc"]
-    stated = await texts(ToolPolicy(middleware=[answer, upper, refuse]), *tools)
-    assert stated == ["answered", "DONE", "not today"]
+    results = await texts(ToolPolicy(middleware=[answer, upper, refuse]), *tools)
+    assert results == ["answered", "DONE", "not today"]
     assert [item.entered for item in tools] == [0, 1, 0]
 
 
@@ -636,9 +640,9 @@ async def test_an_error_in_tool_middleware_fails_only_its_own_call() -> None:
         return await proceed(invocation)
 
     breaker = CircuitBreaker(1)
-    stated = await texts(ToolPolicy(middleware=[broken], breaker=breaker), Scripted(name="a"), Scripted(name="b"))
-    assert "KeyError" in stated[0]
-    assert stated[1] == "done"
+    results = await texts(ToolPolicy(middleware=[broken], breaker=breaker), Scripted(name="a"), Scripted(name="b"))
+    assert "KeyError" in results[0]
+    assert results[1] == "done"
 
 
 async def test_a_tool_result_of_a_wrong_type_is_a_failed_call() -> None:

@@ -67,7 +67,7 @@ async def test_pinned_memories_over_the_profile_tokens_are_reported_as_left_out(
         agent = Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=200))
         result = await agent.run("Hello", store=False)
     assert [item.text.split()[0] for item in result.memories] == ["three"]
-    assert [(each.id, each.reason) for each in result.left_out] == [
+    assert [(omitted.id, omitted.reason) for omitted in result.left_out] == [
         (reports[1].id, "over the 200 tokens for pinned memories"),
         (reports[0].id, "over the 200 tokens for pinned memories"),
     ]
@@ -84,7 +84,9 @@ async def test_a_long_pinned_memory_is_cut_after_a_sentence_and_reported_as_shor
     (item,) = result.memories
     assert item.text.endswith(" of it.")
     assert text.startswith(item.text)
-    assert [each.reason for each in result.left_out] == [f"shortened to {len(item.text)} of {len(text)} characters"]
+    assert [omitted.reason for omitted in result.left_out] == [
+        f"shortened to {len(item.text)} of {len(text)} characters"
+    ]
 
 
 async def test_a_small_budget_leaves_pinned_memories_before_what_was_recalled(memory) -> None:
@@ -139,7 +141,9 @@ async def test_a_found_passage_beyond_the_recall_count_is_reported_as_left_out()
         events = [event async for event in agent.stream("Which colour was the bridge painted?")]
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     assert [each.id for each in recalled.items] == ["c1"]
-    assert [(each.id, each.reason) for each in recalled.left_out] == [("c2", "below the first 1 of what was found")]
+    assert [(omitted.id, omitted.reason) for omitted in recalled.left_out] == [
+        ("c2", "below the first 1 of what was found")
+    ]
     assert recalled.left_out == events[-1].result.left_out
 
 
@@ -150,7 +154,7 @@ async def test_passages_of_an_abstaining_knowledge_base_are_reported_as_left_out
         agent = Agent(provider, memory=memory, knowledge=shelf)
         result = await agent.run("Where is the spare key of the shed?", store=False)
     assert [each.id for each in result.memories] == [sure.id]
-    assert [each.id for each in result.left_out] == ["c1"]
+    assert [omitted.id for omitted in result.left_out] == ["c1"]
     assert result.left_out[0].reason == "nothing was near"
 
 
@@ -175,7 +179,7 @@ async def test_messages_of_history_that_are_not_shown_are_counted_with_their_rea
             settings=AgentSettings(token_budget=1200, window=FixedWindow(messages=40), recall=0),
         )
         events = [event async for event in agent.stream("Hello", session="s", store=False)]
-    recalled, result = next(each for each in events if isinstance(each, MemoryRecalled)), events[-1].result
+    recalled, result = next(event for event in events if isinstance(event, MemoryRecalled)), events[-1].result
     kept = len(provider.requests[0].messages) - 1
     assert 0 < kept < 40
     assert recalled.dropped == result.dropped == 60 - kept

@@ -74,7 +74,7 @@ def test_the_command_line_has_the_judge_off_unless_it_is_set(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TELLBACK_REPLACEMENTS", "model")
-    assert "needs a model that judges" in tellback("remember", HOME).err
+    assert "needs a model, which judges them" in tellback("remember", HOME).err
     with OpenAIServer(Reply("1")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("TELLBACK_MODEL", "any")

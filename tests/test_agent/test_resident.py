@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -27,6 +26,7 @@ from agent.assistant.resident.host import route_standard_streams
 from agent.assistant.resident.memory_pool import MOST_OPEN
 from agent.assistant.resident.server import ResidentServer
 from tests.support.command_line import CommandLine
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not wire.available(), reason="this system has no sockets for it")
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,8 +156,7 @@ def test_what_another_process_writes_or_puts_in_the_place_of_the_file_is_seen_by
     assert b"Braga" in resident.run(*asked)[1]
     assert told("--memory", "other.db", "remember", "My sister Ana lives in Faro.").code == 0
     log = Path(f"{told.path}-wal")
-    while log.exists() and log.stat().st_size:  # soon it holds nothing, and the file can be moved or copied
-        time.sleep(0.01)
+    assert wait_until(lambda: not log.exists() or not log.stat().st_size), "the file cannot be moved while it has a log"
     Path("other.db").replace(told.path)
     assert b"Faro" in resident.run(*asked)[1]
     assert resident.ask(kind="status")[0]["memories"] == [str(told.path)]

@@ -64,7 +64,10 @@ def test_hooks_at_once_start_one_process_that_is_replaced_when_it_is_killed(mach
         replies = [*threads.map(lambda n: machine.prompt("When was the boiler serviced?", f"s{n}"), range(4))]
     assert all("3 May 2026" in reply for reply in replies)
     (resident,) = machine.residents()
-    assert (resident["served"], resident["memories"]) == (4, [str(machine.path)])
+    machine.prompt("When was the boiler serviced?", "s4")  # now it is there: some of the four may not have waited
+    (asked_again,) = machine.residents()
+    assert asked_again["pid"] == resident["pid"]
+    assert (asked_again["served"], asked_again["memories"]) == (resident["served"] + 1, [str(machine.path)])
     asked = ("recall", "Who serviced the boiler?", "--json", "--explain")
     assert machine(*asked) == machine(*asked, TELLBACK_RESIDENT_IDLE="0")
 

@@ -92,13 +92,13 @@ def ollama(request: Request) -> list[dict[str, Any]]:
 @settings(max_examples=200, deadline=None)
 @given(case=CASE)
 def test_openai_and_ollama_messages_satisfy_a_strict_chat_template(sent, case) -> None:
-    stated = sent(request_of(*case))
-    roles = [item["role"] for item in stated]
+    messages = sent(request_of(*case))
+    roles = [item["role"] for item in messages]
     assert roles.count("system") == 1
     assert roles[0] == "system"
     assert roles[1] == roles[-1] == "user"
     owed: list[str] = []
-    for before, after in pairwise(stated[1:]):
+    for before, after in pairwise(messages[1:]):
         assert not (before["role"] == after["role"] and after["role"] in ("user", "assistant"))
         if before["role"] == "assistant":
             owed = [item.get("id", "") for item in before.get("tool_calls", [])]

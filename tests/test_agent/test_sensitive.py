@@ -223,12 +223,12 @@ def test_the_memory_tools_show_sensitive_memories_only_with_the_sensitive_option
 
 
 def test_a_correction_of_a_user_memory_by_the_model_needs_the_users_words_option(memory) -> None:
-    (stated, *_) = [item.id for item in run_sync(memory.list()) if item.text == CODE]
+    (code_id, *_) = [item.id for item in run_sync(memory.list()) if item.text == CODE]
     with pytest.raises(NotTrusted):
-        run_sync(memory.correct(stated, "The PIN is 1.", actor="assistant"))
+        run_sync(memory.correct(code_id, "The PIN is 1.", actor="assistant"))
     (correct,) = memory_tools(memory, include=["correct_memory"], users_words=True)
-    run_sync(correct.call({"id": stated, "text": "The safe has no PIN."}, ToolContext(call_id="c", session="s")))
-    (now,) = run_sync(memory.get([stated]))
+    run_sync(correct.call({"id": code_id, "text": "The safe has no PIN."}, ToolContext(call_id="c", session="s")))
+    (now,) = run_sync(memory.get([code_id]))
     assert (now.text, now.actor) == ("The safe has no PIN.", "assistant")
 
 

@@ -33,7 +33,7 @@ async def ask(memory: LongTermMemory, *replies: Reply, tools: tuple[Tool, ...] =
 
 
 async def told(memory: LongTermMemory) -> list[str]:
-    return [each.text for each in await memory.list() if each.role == "tool"]
+    return [entry.text for entry in await memory.list() if entry.role == "tool"]
 
 
 async def test_a_tool_result_is_recalled_in_another_session(memory: LongTermMemory) -> None:
@@ -61,7 +61,7 @@ async def test_results_of_memory_tools_are_not_stored_as_memories(memory: LongTe
     calls = (call("search_memory", question="boat"), call("ferry", harbour="Oban"), call("remember", text="A note."))
     await ask(memory, Reply(calls=calls), tools=(ferry, *memory_tools(memory)))
     assert await told(memory) == [TOLD]
-    kept = [each.message for each in await memory.conversations.load("monday")]
+    kept = [stored.message for stored in await memory.conversations.load("monday")]
     assert any("called Iona" in result.text for message in kept for result in message.tool_results)
 
 
@@ -76,7 +76,7 @@ async def test_passages_that_a_tool_found_are_not_remembered_again(memory: LongT
 
 async def test_without_the_trace_setting_no_tool_result_is_stored_as_a_memory(memory: LongTermMemory) -> None:
     await ask(memory, Reply(calls=(call("ferry", harbour="Oban"),)), trace=False)
-    assert {each.role for each in await memory.list()} == {"assistant", "user"}
+    assert {entry.role for entry in await memory.list()} == {"assistant", "user"}
 
 
 async def test_a_chained_tool_with_a_memory_search_is_annotated_as_recalling(memory: LongTermMemory) -> None:

@@ -132,16 +132,16 @@ def test_dates_enums_and_models_are_parsed_from_json_arguments() -> None:
 
 
 def test_a_number_written_as_text_is_refused_with_what_would_be_right() -> None:
-    stated = refused(weather, city="Porto", days="2")
-    assert "days: " in stated
-    assert "'2'" in stated
-    assert '"type": "integer"' in stated
+    problem = refused(weather, city="Porto", days="2")
+    assert "days: " in problem
+    assert "'2'" in problem
+    assert '"type": "integer"' in problem
 
 
 def test_missing_and_unknown_arguments_are_named() -> None:
-    stated = refused(weather, town="Porto")
-    assert "city: is missing" in stated
-    assert "town: there is no such parameter" in stated
+    problem = refused(weather, town="Porto")
+    assert "city: is missing" in problem
+    assert "town: there is no such parameter" in problem
 
 
 def test_bounds_in_annotations_hold_and_are_shown() -> None:

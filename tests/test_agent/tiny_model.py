@@ -53,9 +53,9 @@ def write(path: Path, *, seed: int = 7) -> None:
         writer.add_tensor(name, rng.normal(0, 0.1, shape).astype(np.float32))
 
     weights("token_embd.weight", words, WIDTH)
-    spoken = rng.normal(0, 0.1, (words, WIDTH)).astype(np.float32)
-    spoken[: len(tokens)] = 0  # half characters are never the likeliest: llama-server opens no Anthropic stream on one
-    writer.add_tensor("output.weight", spoken)
+    likelihoods = rng.normal(0, 0.1, (words, WIDTH)).astype(np.float32)
+    likelihoods[: len(tokens)] = 0  # of half characters: llama-server opens no Anthropic stream on one
+    writer.add_tensor("output.weight", likelihoods)
     writer.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
     for layer in range(LAYERS):
         block = f"blk.{layer}"

@@ -66,7 +66,7 @@ def test_a_benchmarked_system_finds_the_item_with_the_words_of_the_question(tmp_
 
 def test_a_run_gives_a_row_for_each_question_and_one_by_session() -> None:
     rows = list(run_task(BY_KEY["tellback-words"], TASK, Options()))
-    answers = {(each.task, each.question): each for each in rows if isinstance(each, AnswerRow)}
+    answers = {(row.task, row.question): row for row in rows if isinstance(row, AnswerRow)}
     assert set(answers) == {("talk", "q"), ("talk-sessions", "q"), ("talk", "x")}
     assert answers["talk-sessions", "q"].evidence == {"s": 1}
     assert answers["talk", "x"].abstain == "nothing"
@@ -74,7 +74,7 @@ def test_a_run_gives_a_row_for_each_question_and_one_by_session() -> None:
 
 def test_a_system_without_abstention_gets_no_unanswerable_questions() -> None:
     rows = list(run_task(BY_KEY["grep"], TASK, Options()))
-    assert {each.question for each in rows if isinstance(each, AnswerRow)} == {"q"}
+    assert {row.question for row in rows if isinstance(row, AnswerRow)} == {"q"}
 
 
 class Failing:
@@ -98,7 +98,7 @@ def test_a_question_that_fails_is_a_row_with_its_error(monkeypatch: pytest.Monke
     monkeypatch.setattr("benchmarks.recall.run.opened", lambda *_: Failing(Path(), Options()))
     contender = Contender("failing", "Failing", "", "", "", "")
     rows = [each for each in run_task(contender, TASK, Options()) if isinstance(each, AnswerRow)]
-    assert [(each.question, each.error, each.hits) for each in rows] == [("q", "RuntimeError: it broke", ())] * 2
+    assert [(row.question, row.error, row.hits) for row in rows] == [("q", "RuntimeError: it broke", ())] * 2
 
 
 @pytest.mark.slow
@@ -152,19 +152,19 @@ def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path) -> None:
     """Floors of quality on a slice of the development data: what is below is a defect, whatever the speed."""
     turns = next(task for task in locomo_tasks(data_dir) if task.key == "locomo-turns")
     (first, *_) = turns.corpora()
-    kept = tuple(each for each in first.questions if each.group in (*ANSWERABLE, OFF_TOPIC))
+    kept = tuple(question for question in first.questions if question.group in (*ANSWERABLE, OFF_TOPIC))
     key = "tellback" if local_available() else "tellback-words"
     rows = run_task(BY_KEY[key], _only(turns, replace(first, questions=kept)), Options())
-    answers = [each for each in rows if isinstance(each, AnswerRow)]
-    right = [each.answer() for each in answers if each.task == turns.key and each.evidence]
-    by_session = [each.answer() for each in answers if each.task != turns.key]
+    answers = [row for row in rows if isinstance(row, AnswerRow)]
+    right = [answer.answer() for answer in answers if answer.task == turns.key and answer.evidence]
+    by_session = [answer.answer() for answer in answers if answer.task != turns.key]
     floors = (
         {"R@1": 0.50, "R@10": 0.82, "MRR": 0.66} if key == "tellback" else {"R@1": 0.48, "R@10": 0.785, "MRR": 0.64}
     )
     broken = {name: _mean(right, name) for name, floor in floors.items() if _mean(right, name) < floor}
     assert broken == {}
     assert (_mean(by_session, "R@1") >= 0.66, _mean(by_session, "R@5") >= 0.87) == (True, True)
-    strange = [each for each in answers if each.group == OFF_TOPIC]
+    strange = [answer for answer in answers if answer.group == OFF_TOPIC]
     assert len(strange) == 40
     assert sum(each.abstain is not None for each in strange) >= 36
 

@@ -50,27 +50,27 @@ class Child:
 
     def kill_after(self, seconds: float, *, lines: int = 0) -> Ended:
         """Kill it *seconds* after it has said so many *lines*, however long that takes, or where it ends by itself."""
-        stated = b""
-        while stated.count(b"\n") < lines and (more := os.read(self._pipe, 65536)):
-            stated += more
+        output = b""
+        while output.count(b"\n") < lines and (more := os.read(self._pipe, 65536)):
+            output += more
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and select.select([self._pipe], [], [], left)[0]:
             if not (more := os.read(self._pipe, 65536)):
                 break
-            stated += more
+            output += more
         os.kill(self.pid, signal.SIGKILL)
-        return self._ended(stated)
+        return self._ended(output)
 
     def wait(self) -> Ended:
         """Let it come to its end."""
         return self._ended(b"")
 
-    def _ended(self, spoken: bytes) -> Ended:
+    def _ended(self, output: bytes) -> Ended:
         while more := os.read(self._pipe, 65536):
-            spoken += more
+            output += more
         os.close(self._pipe)
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return Ended(tuple(spoken.decode().splitlines()), code)
+        return Ended(tuple(output.decode().splitlines()), code)
 
 
 def _run(work: Callable[[Say], Any], write: int) -> None:

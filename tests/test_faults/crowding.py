@@ -86,7 +86,7 @@ def hand_over(folder: str, times: int, store: str = "sound") -> dict[str, Any]:
             (path.with_name("turn") / str(turn)).touch()
             _wait_for(path.with_name("turn") / f"{turn} seen")
     ended = child.wait()
-    broken += [f"hand-over {turn}: stale {stated}" for turn, stated in enumerate(ended.said[1:]) if stated != "[]"]
+    broken += [f"hand-over {turn}: stale {missed}" for turn, missed in enumerate(ended.said[1:]) if missed != "[]"]
     if ended.code or len(ended.said) != times + 1:
         broken.append(f"the reader ended with {ended.code} after {ended.said[-1:]}")
     return {"hand-overs": times, "broken": broken[:20]}

@@ -177,7 +177,7 @@ def wrong_when_ended(bench: Bench, path: WritePath, *, really: bool = False) -> 
             if path.again is None or bench.looked_at()[1] != nothing:
                 found += bench.not_as(path, after, whole)
         found += bench.bytes_of(path.gone)
-        wrong += [f"{path.name}, ended after commit {number}: {hit}" for hit in found]
+        wrong += [f"{path.name}, ended after commit {number}: {fault}" for fault in found]
     return len(states), wrong
 
 

@@ -84,10 +84,10 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
             wanted[mode] = _looked_at(path)
             _prepare(path)
         before = _looked_at(path)
-        lasts, stated = pace[mode]
-        lines = rng.randrange(stated)
+        lasts, line_count = pace[mode]
+        lines = rng.randrange(line_count)
         ended = Child(lambda say, path=path, mode=mode: _take(path, file, mode, say, plant)).kill_after(
-            rng.random() * (lasts / stated if lines else lasts), lines=lines
+            rng.random() * (lasts / line_count if lines else lasts), lines=lines
         )
         if ended.code > 0:
             broken.append(f"round {turn}: {ended.said[-1]}")

@@ -17,7 +17,7 @@ def test_file_damage_is_refused_or_harmless_and_readable_entries_are_salvaged(
     campaign: Campaign, tmp_path: Path
 ) -> None:
     for seed in campaign.seeds(5):
-        rounds = campaign.size(80, 600)
+        rounds = campaign.size(50, 600)
         folder = tmp_path / str(seed)
         folder.mkdir()
         report = campaign.run(damage, folder=str(folder), seed=seed, rounds=rounds)

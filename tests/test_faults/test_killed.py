@@ -12,7 +12,7 @@ from tests.test_faults.interrupting import interrupt
 from tests.test_faults.isolated import isolated
 from tests.test_faults.killing import kill_rounds
 
-ROUNDS = {"everything": (30, 800), "upsert": (10, 300), "delete": (20, 500), "switch": (10, 400)}
+ROUNDS = {"everything": (20, 800), "upsert": (10, 300), "delete": (20, 500), "switch": (10, 400)}
 
 
 @pytest.mark.parametrize("schedule", first_fast([*ROUNDS, "compaction"]))

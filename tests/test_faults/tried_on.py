@@ -125,7 +125,7 @@ def begin(folder: Path, *, apart: bool = False) -> None:
             run_sync(memory.remember(item))
         run_sync(memory.remember_turn("talk", turn("My cat is called Quagga", "Noted, Quagga it is")))
         run_sync(memory.correct("home", "Ana lives in Faro"))
-        run_sync(memory.remember(Memory("Ben sold the okapi", id="okapi")))
+        run_sync(memory.remember(Memory("Ben bartered the okapi", id="okapi")))
         run_sync(memory.forget(["okapi"], grace=60 * DAY))
         run_sync(memory.remember("Something of somebody else", namespace="other"))
         run_sync(KnowledgeBase(memory).ingest(files))

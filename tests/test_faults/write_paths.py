@@ -162,7 +162,9 @@ PATHS = (
     ),
     WritePath("forget a conversation", lambda m, _: m.forget(session="talk"), gone=("Quagga",)),
     WritePath("forget a document", forget_birds, gone=("heron",)),
-    WritePath("forget a namespace", lambda m, _: m.forget_namespace(""), gone=("harbours", "Quagga", "heron", "sold")),
+    WritePath(
+        "forget a namespace", lambda m, _: m.forget_namespace(""), gone=("harbours", "Quagga", "heron", "bartered")
+    ),
     WritePath(
         "import what is new",
         lambda m, f: m.import_(f / "export.jsonl", trust="user"),

@@ -129,19 +129,19 @@ def test_a_daily_backup_is_due_after_a_write_and_once_a_day(path: Path) -> None:
 
 def test_seven_days_and_four_weeks_are_kept_and_the_oldest_go_where_there_is_no_room(path: Path) -> None:
     memory = filled(path, ATTIC)
-    for day in range(60):
+    for day in range(46):
         os.utime(path, (time.time() + 100 + day,) * 2)
         assert make_daily_backup(path, now=NOON + timedelta(days=day)) is not None
     days = sorted(date.fromisoformat(file.stem) for file in backup_folder(path).glob("*.db"))
-    last = (NOON + timedelta(days=59)).date()
+    last = (NOON + timedelta(days=45)).date()
     assert days[-7:] == [last - timedelta(days=number) for number in range(6, -1, -1)]
     assert len(days) == 9, "the newest of the last four weeks, two of which are among the last days"
     size = max(file.stat().st_size for file in backup_folder(path).glob("*.db"))
     os.utime(path, (time.time() + 900,) * 2)
-    make_daily_backup(path, now=NOON + timedelta(days=60), max_bytes=int(size * 3.5))
+    make_daily_backup(path, now=NOON + timedelta(days=46), max_bytes=int(size * 3.5))
     assert len([*backup_folder(path).glob("*.db")]) == 3
     os.utime(path, (time.time() + 999,) * 2)
-    assert make_daily_backup(path, now=NOON + timedelta(days=61), max_bytes=1000) is None
+    assert make_daily_backup(path, now=NOON + timedelta(days=47), max_bytes=1000) is None
     run_sync(memory.close())
 
 
@@ -229,7 +229,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
     teapot = next(found.id for found in run_sync(memory.list(limit=3000)) if found.text == ATTIC)
     run_sync(memory.close())
     data, ended = path.read_bytes(), 0
-    for number in range(24):
+    for number in range(12):
         path.write_bytes(data)
         for left in backup_folder(path).glob("*"):
             left.unlink()
@@ -238,7 +238,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
         with subprocess.Popen([sys.executable, "-c", _KILLED, path, work, teapot], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            time.sleep(0.03 * number)
+            time.sleep(0.06 * number)
             process.send_signal(signal.SIGKILL)
             ended += process.stdout.read() == b"done\n"
         memory = open_memory(path, choose_local=False)
@@ -251,7 +251,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
         assert (is_gone, count) in ((False, 2001), (True, 2000))
         assert is_gone <= (work == "forget")
         held = [file.name for file in backup_folder(path).glob("*.db") if ATTIC.encode() in file.read_bytes()]
-        assert not (is_gone and held), f"killed after {0.03 * number:.2f} s"
+        assert not (is_gone and held), f"killed after {0.06 * number:.2f} s"
         for kept in path.parent.glob("m.db.before-restore-*"):
             kept.unlink()
-    print(f"{work}: {ended} of 24 had ended before they were killed")
+    print(f"{work}: {ended} of 12 had ended before they were killed")

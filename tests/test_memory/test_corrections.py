@@ -319,7 +319,7 @@ def test_the_history_of_a_memory_lists_every_one_of_many_operations(memory):
         run_sync(memory.tag(each, [f"tag {number}"]))
     history = run_sync(memory.history(each))
     assert (len(history.operations), len(history.versions)) == (131, 1)
-    assert [each.changes[0].new["tags"][-1] for each in history.operations[:2]] == ["tag 129", "tag 128"]
+    assert [operation.changes[0].new["tags"][-1] for operation in history.operations[:2]] == ["tag 129", "tag 128"]
 
 
 def test_a_mark_does_not_overwrite_a_concurrent_write(memory):
@@ -379,7 +379,7 @@ def test_a_correction_during_a_merge_is_archived_and_restored_by_undoing_the_mer
 
     judging = LongTermMemory(memory.store, policies=[Judge(meanwhile)], clock=memory.clock)
     operation = run_sync(judging.merge(ids, "I live in Lisbon by the river.")).operation
-    texts = [each.text for each in run_sync(memory.history(ids[1]))]
+    texts = [version.text for version in run_sync(memory.history(ids[1]))]
     assert texts == ["I live by the river.", "I live by the sea."]
     run_sync(judging.undo(operation))
     assert [each.text for each in run_sync(memory.get(ids))] == ["I live in Lisbon.", "I live by the river."]

@@ -78,8 +78,8 @@ def everything(memory, namespace=""):
     }
     sessions = {
         info.session: [
-            (each.sequence, each.message, each.at, each.memory)
-            for each in run(memory.conversations.load(info.session, namespace=namespace))
+            (stored.sequence, stored.message, stored.at, stored.memory)
+            for stored in run(memory.conversations.load(info.session, namespace=namespace))
         ]
         for info in run(memory.conversations.sessions(namespace=namespace))
     }
@@ -126,7 +126,7 @@ def test_export_lines_stand_in_the_documented_order(opened, tmp_path):
     run(KnowledgeBase(memory, collection="another").ingest(tmp_path / "notes"))
     lines = items(exported(memory, tmp_path / "a.jsonl"))[1:]
     kinds = ["memory", "passage", "version", "message", "session", "operation", "document", "forgotten"]
-    assert [each["type"] for each in lines] == sorted((each["type"] for each in lines), key=kinds.index)
+    assert [line["type"] for line in lines] == sorted((line["type"] for line in lines), key=kinds.index)
     by = {
         "memory": ("id",),
         "passage": ("collection", "id"),
@@ -136,11 +136,11 @@ def test_export_lines_stand_in_the_documented_order(opened, tmp_path):
         "forgotten": ("id",),
     }
     for kind, names in by.items():
-        found = [tuple(each[name] for name in names) for each in lines if each["type"] == kind]
+        found = [tuple(line[name] for name in names) for line in lines if line["type"] == kind]
         assert found == sorted(found)
         assert found
-    assert {each["collection"] for each in lines if each["type"] == "passage"} == {"another", "guide"}
-    done = [each for each in lines if each["type"] == "operation"]
+    assert {line["collection"] for line in lines if line["type"] == "passage"} == {"another", "guide"}
+    done = [line for line in lines if line["type"] == "operation"]
     assert [each["at"] for each in done] == sorted(each["at"] for each in done)
     assert not {"export", "import"} & {each["kind"] for each in done}
 
@@ -405,7 +405,7 @@ def test_an_upserting_import_corrects_a_memory_and_keeps_its_old_version(opened,
     exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust=Trust.USER))
     assert [line.reason for line in report.lines] == ["corrected by the file"]
-    assert [each.text for each in run(other.history("x"))] == ["said there", "said here"]
+    assert [version.text for version in run(other.history("x"))] == ["said there", "said here"]
     run(other.undo(report.operation))
     assert run(other.get(["x"]))[0].text == "said here"
 
@@ -515,7 +515,7 @@ def test_an_import_does_not_restore_memories_and_messages_forgotten_since_the_ex
     report = run(memory.import_(tmp_path / "a.jsonl", mode=mode))
     assert report.trusted
     assert [line.reason for line in report.lines if line.id == first.id] == ["forgotten"]
-    assert [each.message.text for each in run(memory.conversations.load("s"))] == ["hello"]
+    assert [stored.message.text for stored in run(memory.conversations.load("s"))] == ["hello"]
     assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
     assert b"zebra" not in exported(memory, tmp_path / "b.jsonl")
 
@@ -560,7 +560,7 @@ def test_an_import_adds_no_archived_versions_of_an_undone_memory_to_a_current_me
     run(other.import_(tmp_path / "live.jsonl", trust="user"))
     report = run(other.import_(tmp_path / "undone.jsonl", mode="upsert", trust="user"))
     assert (report.lines, report.left["version"]) == ((), 1)
-    assert [each.text for each in run(other.history(stated.id))] == ["I live in Lisbon."]
+    assert [version.text for version in run(other.history(stated.id))] == ["I live in Lisbon."]
 
 
 def test_an_import_archives_no_version_of_a_memory_undone_and_then_forgotten(opened, tmp_path):
@@ -615,7 +615,7 @@ def test_the_trust_given_to_an_import_is_the_ceiling_for_each_of_its_memories(op
     report = run(other.import_(tmp_path / "a.jsonl", trust=ceiling))
     assert report.trusted is bool(run(other.conversations.sessions())) is (ceiling is Trust.USER)
     order = list(Trust)
-    found = {each.text: each.trust for each in run(other.list())}
+    found = {entry.text: entry.trust for entry in run(other.list())}
     assert found == {f"by a {trust}": max(trust, ceiling, key=order.index) for trust in order}
 
 
@@ -638,7 +638,7 @@ def test_write_policies_decide_about_imported_memories(opened, tmp_path):
         ("b", Outcome.REDACTED),
         ("c", Outcome.STORED),
     }
-    assert sorted(each.text for each in run(other.list())) == ["long enough", "the code is [redacted]"]
+    assert sorted(entry.text for entry in run(other.list())) == ["long enough", "the code is [redacted]"]
     assert [line.pending for line in sorted(report.lines, key=lambda line: line.id)] == [False, True, False]
 
 
@@ -796,7 +796,7 @@ class Letters(Toy):
 
 
 def texts(memory):
-    return sorted(each.text for each in run(memory.list()))
+    return sorted(entry.text for entry in run(memory.list()))
 
 
 def outcomes(report):
@@ -922,8 +922,8 @@ def test_an_import_extracts_facts_once_and_extracts_no_facts_that_the_file_has(o
             assert report.pending == made
             again = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust))
             assert (again.operation, len(texts(other))) == (None, 3)
-            (fact,) = [each for each in run(other.list()) if each.text == "Dog: Rex"]
-            (stated,) = [each for each in run(other.list()) if each.text == "I have a dog Rex"]
+            (fact,) = [entry for entry in run(other.list()) if entry.text == "Dog: Rex"]
+            (stated,) = [entry for entry in run(other.list()) if entry.text == "I have a dog Rex"]
             assert fact.derived_from == (stated.id,)
             assert fact.trust is (Trust.USER if trust else Trust.DOCUMENT)
             run(other.undo(report.operation))
@@ -1026,7 +1026,10 @@ def test_an_import_redacts_secrets_in_earlier_versions(opened, tmp_path):
     run(memory.correct(stated.id, "I have a PIN."))
     exported(memory, tmp_path / "a.jsonl")
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
-    assert [each.text for each in run(other.history(stated.id))] == ["I have a PIN.", "My PIN is [redacted: PIN]."]
+    assert [version.text for version in run(other.history(stated.id))] == [
+        "I have a PIN.",
+        "My PIN is [redacted: PIN].",
+    ]
 
 
 def test_an_import_redacts_secrets_in_messages_and_passages(opened, tmp_path):
@@ -1055,7 +1058,7 @@ def test_importing_twice_and_repeating_an_idempotency_key_add_nothing(opened, tm
         report = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
         assert ({line.outcome for line in report.lines}, report.operation) == ({Outcome.DUPLICATE}, None)
         assert report.taken == {}
-    (keyed,) = [each for each in run(memory.list()) if each.key]
+    (keyed,) = [entry for entry in run(memory.list()) if entry.key]
     line = run(other.remember(Memory(keyed.text, key=keyed.key, caption=keyed.caption)))
     assert (line.outcome, line.id) == (Outcome.DUPLICATE, keyed.id)
     with pytest.raises(DuplicateKey):
@@ -1077,7 +1080,7 @@ def test_an_imported_memory_with_a_known_idempotency_key_is_the_same_memory_desp
     exported(memory, tmp_path / "b.jsonl")
     assert run(other.import_(tmp_path / "b.jsonl", trust="user")).lines[-1].reason.startswith("what is here")
     run(other.import_(tmp_path / "b.jsonl", mode="upsert", trust="user"))
-    assert [each.text for each in run(other.history(here))] == ["My dentist is Dr. Li.", "My dentist is Dr. Wu."]
+    assert [version.text for version in run(other.history(here))] == ["My dentist is Dr. Li.", "My dentist is Dr. Wu."]
     assert run(other.count()) == 2
 
 
@@ -1136,7 +1139,7 @@ def test_an_import_adds_no_copy_of_a_document_under_another_name(opened, tmp_pat
     (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(renamed)))
     report = run(memory.import_(tmp_path / "b.jsonl", trust="user"))
     assert (report.left["document"], report.taken) == (1, {})
-    assert [each.source for each in run(KnowledgeBase(memory, collection="guide").documents())] == ["tower.md"]
+    assert [document.source for document in run(KnowledgeBase(memory, collection="guide").documents())] == ["tower.md"]
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])

@@ -189,7 +189,7 @@ LATEX = r"""\documentclass{article}
 \maketitle
 \section{Mooring}\label{sec:mooring}
 Boats moor at the \textbf{north} pier~\cite{pier}. % ask Ana
-The fee is 12\% of $x_1$.
+The fee is 12\% of $x_1$.\\[2pt] High tide: \[h > 2\]
 \begin{itemize}
   \item Pay at the \texttt{office}.
 \end{itemize}
@@ -209,7 +209,8 @@ The fee is 12\% of $x_1$.
             LATEX,
             "The harbour",
             (
-                "## Mooring\n\nBoats moor at the north pier.\nThe fee is 12% of $x_1$.\n\n- Pay at the `office`.\n\n"
+                "## Mooring\n\nBoats moor at the north pier.\nThe fee is 12% of $x_1$.\n"
+                "High tide: \\[h > 2\\]\n\n- Pay at the `office`.\n\n"
                 "```\n% moor --fast\n```"
             ),
         ),

@@ -25,6 +25,7 @@ from memory.http import HttpClient, HttpConnectError, HttpError, HttpStatusError
 from memory.http.redaction import error_message, redact_line, safe_url
 from memory.http.retry import backoff_delay, is_retriable, retry_after_delay
 from memory.internals import is_loopback
+from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -293,6 +294,7 @@ def test_a_silent_server_gives_a_timeout_and_is_not_asked_again() -> None:
         try:
             with pytest.raises(HttpTimeout, match=r"silent for 0.05 s"):
                 post(server, retries=2, timeout=Timeouts(read=0.05))
+            assert wait_until(lambda: server.requests)  # its thread may be later than the client's patience
         finally:
             quiet.set()
     assert len(server.requests) == 1
@@ -517,7 +519,7 @@ def test_a_loop_that_ends_closes_its_connections() -> None:
     http = client()
     with serving(lambda handler, _: send(handler, "ok")) as server:
         asyncio.run(http.get_json(server.url))
-        assert settles(lambda: server.open_connections == 0)
+        assert wait_until(lambda: server.open_connections == 0)
     assert http._clients == {}
 
 
@@ -530,14 +532,6 @@ def test_a_closed_http_client_refuses_requests() -> None:
 
     with pytest.raises(HttpError, match="closed"):
         asyncio.run(work())
-
-
-def settles(condition: Callable[[], bool]) -> bool:
-    for _ in range(6000):
-        if condition():
-            return True
-        threading.Event().wait(0.01)
-    return False
 
 
 @pytest.mark.parametrize(
@@ -653,7 +647,7 @@ def test_leaving_a_stream_early_frees_its_connection() -> None:
             async with aclosing(http.stream_events(server.url, {})) as stream:
                 async for _ in stream:
                     break
-            freed = asyncio.get_running_loop().run_in_executor(None, settles, lambda: server.open_connections == 0)
+            freed = asyncio.get_running_loop().run_in_executor(None, wait_until, lambda: server.open_connections == 0)
             return await freed
 
     with serving(answer) as server:

@@ -133,7 +133,7 @@ def test_import_refuses_an_invalid_item_by_its_line_number_before_any_write(line
     with pytest.raises(UnreadableExport) as error:
         run(victim.import_(tmp_path / "bad.jsonl", trust="user"))
     assert (error.value.line, len(str(error.value)) < 1000) == (line, True)
-    assert [each.text for each in run(victim.list())] == ["here before"]
+    assert [entry.text for entry in run(victim.list())] == ["here before"]
     assert len(run(victim.operations())) == 1
 
 
@@ -225,5 +225,5 @@ def test_an_untrusted_import_keeps_document_trust_and_no_key_after_a_further_exp
     run(other.import_(tmp_path / "b.jsonl", mode="replace"))
     again = run(other.remember(Memory("Pay to account 2.", key="account")))
     assert (again.outcome.value, again.id) == ("duplicate", mine)
-    (theirs,) = [each for each in run(other.list()) if each.id != mine]
+    (theirs,) = [entry for entry in run(other.list()) if entry.id != mine]
     assert (theirs.trust, theirs.pinned, theirs.key) == (Trust.DOCUMENT, False, None)

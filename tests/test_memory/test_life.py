@@ -548,8 +548,7 @@ class LifeOnDisk(Life):
     engine = "sqlite"
 
 
-@pytest.mark.parametrize("machine", first_fast([LifeOnDisk, Life]))
-@pytest.mark.parametrize("lives", first_fast([8, 30]))
+@pytest.mark.parametrize(("machine", "lives"), first_fast([(LifeOnDisk, 8), (LifeOnDisk, 24), (Life, 16)]))
 def test_random_memory_operations_agree_with_a_plain_model(
     machine: type[Life], lives: int, request: pytest.FixtureRequest
 ) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -207,6 +209,18 @@ def test_a_pdf_has_the_path_of_its_bookmarks():
     loaded = PdfLoader().load((FIXTURES / "bookmarks.pdf").read_bytes(), "a.pdf")
     assert [path for _, path in loaded.outline] == [("Care",), ("Care", "Watering")]
     assert loaded.text[loaded.outline[1][0] :].startswith("2 Watering")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program stands in as a shell script")
+def test_a_damaged_page_of_a_pdf_is_left_out_where_scans_are_recognised_too(tmp_path, monkeypatch):
+    (tmp_path / "tesseract").write_text("#!/bin/sh\n")
+    (tmp_path / "tesseract").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+    first, *others = make_pdf("One.", "Two.", "Three.").split(b"<< /Type /Page /P")
+    damaged = b"<< /Type /Nope /P".join([first + b"<< /Type /Page /P" + others[0], *others[1:]])
+    loaded = PdfLoader().load(damaged, "a.pdf")
+    assert loaded.text.startswith("One.")
+    assert loaded.notes == ("damaged pages, left out: 2",)
 
 
 def test_bytes_that_are_not_a_pdf_are_refused():

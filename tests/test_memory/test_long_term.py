@@ -71,7 +71,7 @@ def memory(store):
 
 
 def texts(memory, **options):
-    return [each.text for each in run(memory.list(**options))]
+    return [entry.text for entry in run(memory.list(**options))]
 
 
 # --- remembering
@@ -296,8 +296,8 @@ def test_remember_many_stores_the_same_as_single_remember_calls(store):
         "stored",
         "stored",
     ]
-    assert [each.outcome for each in reports if each is not reports[3]] == [
-        each.outcome for each in lines if not isinstance(each, DuplicateKey)
+    assert [report.outcome for report in reports if report is not reports[3]] == [
+        line.outcome for line in lines if not isinstance(line, DuplicateKey)
     ]
     assert "already names" in reports[3].reason
 
@@ -340,30 +340,30 @@ def test_remember_many_of_no_items_gives_no_reports(memory):
 
 def test_remember_turn_stores_messages_in_history_and_memory_with_equal_sequence_numbers(memory):
     moment = datetime(2026, 5, 1, tzinfo=UTC)
-    stated = [Message.user("I have a dog.", name="Ann", at=moment), Message.assistant("Nice!")]
-    reports = run(memory.remember_turn("s", stated))
+    exchange = [Message.user("I have a dog.", name="Ann", at=moment), Message.assistant("Nice!")]
+    reports = run(memory.remember_turn("s", exchange))
     first, second = run(memory.get([report.id for report in reports]))
     assert (first.text, first.kind, first.role, first.speaker) == ("I have a dog.", "turn", "user", "Ann")
     assert (first.session, first.sequence, first.source) == ("s", 1, Source(session="s", sequence=1))
     assert (first.occurred_at, first.trust, first.actor) == (moment, Trust.USER, "user")
     assert (second.sequence, second.trust, second.actor) == (2, Trust.ASSISTANT, "assistant")
     stored = run(memory.conversations.load("s"))
-    assert [each.message for each in stored] == stated
+    assert [each.message for each in stored] == exchange
     assert [each.memory for each in stored] == [first.id, second.id]
     assert run(memory.complete()) == 0
 
 
 def test_tool_calls_and_thinking_blocks_of_a_turn_are_stored_in_history_only(memory):
-    stated = [
+    exchange = [
         Message.user("add"),
         Message.assistant([ThinkingBlock(text="hm"), ToolCallBlock(id="1", name="add")]),
         Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text="3"),))]),
         Message.assistant("It is 3."),
     ]
-    reports = run(memory.remember_turn("s", stated))
+    reports = run(memory.remember_turn("s", exchange))
     assert [report.outcome for report in reports] == ["stored", "rejected", "stored", "stored"]
     assert "no text" in reports[1].reason
-    assert [each.message for each in run(memory.conversations.load("s"))] == stated
+    assert [stored.message for stored in run(memory.conversations.load("s"))] == exchange
     assert texts(memory) == ["add", "add\n3", "It is 3."]
 
 
@@ -400,7 +400,7 @@ def test_history_and_entries_of_a_turn_are_written_in_one_transaction(tmp_path):
     run(memory.remember_turn("s", [Message.user("first")]))
     with pytest.raises(RevisionConflict):
         run(memory.remember_turn("s", [Message.user("second")]))
-    assert [each.message.text for each in run(memory.conversations.load("s"))] == ["first"]
+    assert [stored.message.text for stored in run(memory.conversations.load("s"))] == ["first"]
     run(memory.close())
 
 
@@ -591,7 +591,7 @@ def test_a_given_history_object_stores_the_turns(store):
     history = InMemoryHistory()
     memory = LongTermMemory(store, history=history)
     run(memory.remember_turn("s", [Message.user("hello")]))
-    assert [each.message.text for each in run(history.load("s"))] == ["hello"]
+    assert [stored.message.text for stored in run(history.load("s"))] == ["hello"]
 
 
 def test_two_memories_on_one_file_see_each_other(tmp_path):
@@ -628,10 +628,10 @@ def test_a_data_only_store_supports_remember_and_list_and_refuses_correct_and_sa
     for call, name in ((memory.correct(ident, "x"), "correct"), (memory.forget([ident], grace=timedelta(1)), "forget")):
         with pytest.raises(UnsupportedError, match=name):
             run(call)
-    (stated,) = (record.getMessage() for record in caplog.records)
-    assert "DataOnlyStore has data alone" in stated
-    assert "correct, end" in stated
-    assert "database=" in stated
+    (warning,) = (record.getMessage() for record in caplog.records)
+    assert "DataOnlyStore has data alone" in warning
+    assert "correct, end" in warning
+    assert "database=" in warning
 
 
 def test_forget_deletes_from_a_data_only_store_and_names_what_it_cannot_prove():

@@ -365,17 +365,17 @@ async def answered(call: Call, memory: LongTermMemory, namespace: str) -> str:
 async def played(world: World, setting: Setting, mine: Sequence[Named], other: Sequence[Sequence[Named]]) -> list[str]:
     """Make the calls of *mine* in one namespace; of the *other* ones some come before, some between, some after."""
     before, between, after = other
-    stated = []
+    answers = []
     for _, call in before:
         await answered(call, world.of(setting.other, 0), setting.other)
     for minute, (element, beside) in enumerate(zip_longest(mine, between)):
         if beside is not None:
             await answered(beside[1], world.of(setting.other, minute), setting.other)
         if element is not None:
-            stated.append(f"{element[0]}: {await answered(element[1], world.of(setting.mine, minute), setting.mine)}")
+            answers.append(f"{element[0]}: {await answered(element[1], world.of(setting.mine, minute), setting.mine)}")
     for _, call in after:
         await answered(call, world.of(setting.other, len(mine)), setting.other)
-    return stated
+    return answers
 
 
 @pytest.fixture(params=["numpy", "sqlite"])

@@ -6,7 +6,10 @@ The face is ``memory.onnx``; a missing extra is played on the inner ``memory.onn
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ pytest.importorskip("onnx", reason="the extra `dev` makes the models")
 from tests.support.onnx_models import TOKEN_LIMIT, byte_vectors, write_embedding_model, write_reranking_model
 
 TEXT = "Ana keeps bees."
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +159,29 @@ def test_a_damaged_model_is_an_embedder_error_and_its_text_waits(own: Path, tmp_
     memory = open_memory(tmp_path / "m.db", embedder=OnnxEmbedder(own))
     assert "failed" in str(run(memory.remember("The archive is in Turin.")).deferred)
     run(memory.close())
+
+
+def test_the_runtime_is_kept_from_reporting_to_its_maker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    stopped: list[str] = []
+    monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: stopped.append("events"))
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    OnnxEmbedder(folder)
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
+    assert stopped == ["events"]
+
+
+@pytest.mark.slow
+def test_a_process_that_embeds_leaves_no_device_id_and_no_queue_of_events(folder: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys; from memory import run_sync; from memory.onnx import OnnxEmbedder\n"
+        "run_sync(OnnxEmbedder(sys.argv[1]).embed(['a text']))"
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "ORT_DISABLE_TELEMETRY")}
+    command = [sys.executable, "-c", program, str(folder)]
+    subprocess.run(command, env=kept | {"HOME": str(tmp_path)}, cwd=ROOT, check=True, timeout=120)
+    assert [path for path in tmp_path.rglob("*") if path.name in ("deviceid", "onnxruntime.db")] == []
 
 
 def test_a_missing_extra_is_named_in_the_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,8 +186,8 @@ def test_a_query_of_a_person_a_place_and_a_time_finds_where_that_person_was(talk
         ("Ana", "Good night!"),
     ]
     for place, (speaker, text) in enumerate(lines):
-        stated = moment + timedelta(minutes=place)
-        turn = Memory(text, kind="turn", speaker=speaker, session="s", sequence=place, occurred_at=stated)
+        occurred_at = moment + timedelta(minutes=place)
+        turn = Memory(text, kind="turn", speaker=speaker, session="s", sequence=place, occurred_at=occurred_at)
         run(talk.remember(turn))
     assert dated(talk, "Where was Ben on 11 August?", 1) == ["I spent the whole day at the lake in Constance."]
     assert dated(talk, "Where was Ana on 11 August?", 1) == ["I stayed at the office in Zurich."]

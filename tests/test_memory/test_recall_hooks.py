@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -189,9 +188,7 @@ def test_a_hook_that_fails_leaves_the_plain_recall_and_is_named(memory, name, ho
 
 
 def test_a_sync_hook_that_hangs_holds_up_neither_the_recall_nor_the_end_of_the_program(memory):
-    began = time.monotonic()
     run(memory.recall("mill bees", hooks=RecallHooks(rerank=hanging, timeout=0.05)))
-    assert time.monotonic() - began < 600
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "tellback-recall-hook")
 
 

@@ -11,6 +11,7 @@ import random
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def answers(memory: LongTermMemory) -> list[object]:
 
 def kept(path: Path) -> dict[str, set[str]]:
     """Return the ids in the segments of each namespace."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute("SELECT namespace, ids, removed FROM recall_segments").fetchall()
     found: dict[str, set[str]] = {}
     for namespace, ids, removed in rows:
@@ -353,7 +354,7 @@ def test_a_damaged_index_cache_is_found_by_verify_and_derived_again(
     run_sync(memory.remember_many(turns(20, random.Random(6))))
     expected = answers(memory)
     run_sync(memory.close())
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         damage(connection)
     memory = opened(path)
     assert [finding.part for finding in memory.store.verify()] == ["recall"]
@@ -366,7 +367,7 @@ def test_forgetting_works_with_a_damaged_index_cache(path: Path) -> None:
     memory = opened(path)
     run_sync(memory.remember_many(turns(20, random.Random(7))))
     answers(memory)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         broken_bytes(connection)
     run_sync(memory.forget(["m004"]))
     run_sync(memory.close())
@@ -383,7 +384,7 @@ def test_another_zone_derives_its_own_index_cache(path: Path) -> None:
     abroad = open_memory(path, embedder=HashingEmbedder(), zone=ZoneInfo("Asia/Tokyo"))
     answers(abroad)
     run_sync(abroad.close())
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         (basis,) = connection.execute("SELECT basis FROM recall_states").fetchone()
     assert "Asia/Tokyo" in basis
 

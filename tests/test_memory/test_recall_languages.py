@@ -39,12 +39,12 @@ class Talk:
 def talk(language: str) -> Talk:
     memories: list[Memory] = []
     questions: list[tuple[str, set[str]]] = []
-    session, stated = None, None
+    session, occurred_at = None, None
     for line in (FOLDER / f"{language}.txt").read_text("utf-8").splitlines():
         if match := re.match(r"# (s\d+) (\S+)$", line):
-            session, stated = match[1], datetime.fromisoformat(match[2]).replace(tzinfo=UTC)
+            session, occurred_at = match[1], datetime.fromisoformat(match[2]).replace(tzinfo=UTC)
         elif line.startswith("#"):
-            session = stated = None
+            session = occurred_at = None
         elif line.startswith("?"):
             question, _, keys = line[1:].rpartition("=")
             questions.append((question.strip(), set(keys.split())))
@@ -58,7 +58,7 @@ def talk(language: str) -> Talk:
                     speaker=who or None,
                     session=session,
                     sequence=int(number) if session else None,
-                    occurred_at=stated,
+                    occurred_at=occurred_at,
                     key=number,
                 )
             )

@@ -126,6 +126,18 @@ def test_an_answer_names_what_was_so_before_and_since(older: str, newer: str, qu
     run(memory.close())
 
 
+def test_an_amount_changes_no_home_work_or_name_that_is_asked_for() -> None:
+    pytest.importorskip("wordllama", reason="the extra `local` is not installed")
+    memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
+    texts = ["I work at Siemens.", "My salary is 5200 euros a month now."]
+    days = [datetime(2025, month, 1, tzinfo=UTC) for month in (1, 2)]
+    run(memory.remember_many([Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True)]))
+    hits = run(memory.recall("What do I do for a living?")).hits
+    assert hits[0].memory.text == texts[0]
+    assert not any(hit.likely_change for hit in hits)
+    run(memory.close())
+
+
 def test_what_one_says_to_an_assistant_lends_no_words_to_what_one_says_next() -> None:
     def parts(**fields: str) -> dict[str, float]:
         memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW)
@@ -168,6 +180,17 @@ def test_of_near_ties_the_newest_leads_and_the_older_names_it() -> None:
     assert [hit.memory.id for hit in hits] == ["m1", "m0"]
     assert hits[1].outdated_by == "m1"
     assert sum(hits[0].parts.values()) == pytest.approx(hits[0].score)
+
+
+def test_to_a_name_alone_no_statement_is_outdated() -> None:
+    pytest.importorskip("wordllama", reason="the extra `local` is not installed")
+    memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
+    texts = ["Ana moved to Ghent in March.", "Dinner with Ana and Tom on Friday.", "The boiler was serviced."]
+    days = [datetime(2025, month, 1, tzinfo=UTC) for month in (1, 2, 3)]
+    run(memory.remember_many([Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True)]))
+    for name in ("Ana", " ana "):
+        assert all(hit.outdated_by is None for hit in run(memory.recall(name)))
+    run(memory.close())
 
 
 def test_statements_of_several_speakers_are_not_taken_for_changes() -> None:
@@ -218,6 +241,8 @@ def test_a_statement_after_the_period_stays_where_nothing_earlier_is_about_the_q
         ("Where did I live two years ago?", "then", ("2023-01-01", "2023-12-31"), "Where did I live ?"),
         ("Wo habe ich im Frühling 2024 gewohnt?", "then", ("2024-03-01", "2024-05-31"), "Wo habe ich gewohnt?"),
         ("¿Dónde vivía antes?", "then", None, "¿Dónde vivía ?"),
+        ("Who was my dentist before?", "then", None, "Who was my dentist ?"),
+        ("What did I eat the day before?", "past", None, "What did I eat the day before?"),
     ],
 )
 def test_question_is_about_now_then_an_event_or_the_past(

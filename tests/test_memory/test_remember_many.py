@@ -137,18 +137,18 @@ def state(memory):
     entries = memory.store.scan(namespace="/conversation")
     return [
         (
-            each.id,
-            each.text,
-            {k: v for k, v in each.metadata.items() if k != "operation"},
-            each.no_vector,
-            each.vector is None,
+            entry.id,
+            entry.text,
+            {k: v for k, v in entry.metadata.items() if k != "operation"},
+            entry.no_vector,
+            entry.vector is None,
         )
-        for each in entries
+        for entry in entries
     ]
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     items=st.lists(item, max_size=9),
     policies=st.lists(st.sampled_from(sorted(POLICIES)), max_size=4, unique=True),
@@ -162,7 +162,7 @@ def test_remember_many_reports_and_stores_the_same_as_single_remembers(items, po
         patch.setattr(memory_writer, "WRITE_BATCH", batch)
         reports = run_sync(many.remember_many(iter(items), on_progress=seen.append))
     lines = one_by_one(single, items)
-    assert [plain(each) for each in reports] == [plain(each) for each in lines]
+    assert [plain(report) for report in reports] == [plain(line) for line in lines]
     assert state(many) == state(single)
     assert len(reports) == len(items)
     assert seen == [min(done, len(items)) for done in range(batch, len(items) + batch, batch)] if items else not seen
@@ -188,7 +188,7 @@ def test_remember_many_differs_from_single_remembers_only_in_deferred_where_embe
     def told(report):
         return replace(plain(report), deferred=None, made=tuple(told(each) for each in report.made))
 
-    assert [told(each) for each in reports] == [told(each) for each in lines]
+    assert [told(each) for each in reports] == [told(line) for line in lines]
     for memory in (many, single):
         memory.embedding.embedder = LetterEmbedder()
         run_sync(memory.flush())
@@ -257,7 +257,7 @@ def test_remember_many_of_a_list_with_batches_prepared_ahead_equals_single_remem
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_writer, "WRITE_BATCH", batch)
         reports = run_sync(many.remember_many(items))
-    assert [plain(each) for each in reports] == [plain(each) for each in one_by_one(single, items)]
+    assert [plain(report) for report in reports] == [plain(each) for each in one_by_one(single, items)]
     assert state(many) == state(single)
 
 
@@ -295,7 +295,7 @@ def test_while_one_batch_of_a_list_is_stored_the_next_is_embedded(monkeypatch):
     store = Slow(open_store("numpy:"), asked)
     reports = run_sync(LongTermMemory(store, embedder=Telling(asked)).remember_many(["a", "b"]))
     assert store.waited == [True, True]
-    assert [each.deferred for each in reports] == [None, None]
+    assert [report.deferred for report in reports] == [None, None]
 
 
 class LookedAt(WrapperStore):
@@ -337,7 +337,7 @@ def test_remember_many_stores_no_batch_after_a_failing_progress_callback(kind, m
 
     with pytest.raises(OSError, match="no more room"):
         run_sync(memory.remember_many(kind(["a", "b", "c", "d"]), on_progress=stop))
-    assert {each.text for each in run_sync(memory.list())} == {"a", "b"}
+    assert {entry.text for entry in run_sync(memory.list())} == {"a", "b"}
 
 
 def test_remember_many_reports_progress_of_batches_stored_before_a_bad_item(monkeypatch):
@@ -380,7 +380,7 @@ def test_a_bad_item_raises_before_its_batch_is_written_and_after_the_earlier_one
     memory = opened([], None)
     with pytest.raises(ArgumentError, match=r"items\[3\]"):
         run_sync(memory.remember_many(["a", "b", "c", "", "e"]))
-    assert [each.text for each in run_sync(memory.list())] == ["a", "b"]
+    assert [entry.text for entry in run_sync(memory.list())] == ["a", "b"]
 
 
 @pytest.mark.parametrize("bad", ["text", b"x", Memory("x"), 5, None])

@@ -39,9 +39,9 @@ class Telling:
         self.asked: list[tuple[str, str]] = []
 
     def __call__(self, so_far: str, messages: Sequence[Message]) -> str:
-        stated = " ".join(message.text or message.role for message in messages)
-        self.asked.append((so_far, stated))
-        return f"{so_far} {stated}".strip()
+        text = " ".join(message.text or message.role for message in messages)
+        self.asked.append((so_far, text))
+        return f"{so_far} {text}".strip()
 
 
 class TestChain(WindowPolicyContract):

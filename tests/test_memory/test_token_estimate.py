@@ -102,8 +102,8 @@ def test_no_page_or_module_of_this_project_is_counted_too_low() -> None:
 @needs_tokenizer
 def test_no_turn_of_real_conversations_is_counted_too_low(data_dir: Path) -> None:
     (path,) = (data_dir / "locomo").glob("*.json")
-    conversations = [load["conversation"] for load in json.loads(path.read_text(encoding="utf-8"))]
-    sessions = [part for load in conversations for part in load.values() if isinstance(part, list)]
+    conversations = [talk["conversation"] for talk in json.loads(path.read_text(encoding="utf-8"))]
+    sessions = [part for talk in conversations for part in talk.values() if isinstance(part, list)]
     texts = [turn["text"] for session in sessions for turn in session]
     assert len(texts) > 1000
     counter = EstimatingCounter()

@@ -81,7 +81,7 @@ FORECAST = (
 
 
 def only(memory: LongTermMemory, role: str = "tool") -> Memory:
-    (found,) = (each for each in run(memory.list()) if each.role == role)
+    (found,) = (entry for entry in run(memory.list()) if entry.role == role)
     return found
 
 
@@ -108,7 +108,7 @@ def test_recall_finds_each_message_of_a_tool_turn_that_left_the_window(memory: L
 
 def test_a_tool_result_is_stored_with_the_name_and_arguments_of_its_call(memory: LongTermMemory) -> None:
     reports = run(memory.remember_turn("s", FORECAST))
-    assert [each.outcome for each in reports] == ["stored", "rejected", "stored", "stored"]
+    assert [report.outcome for report in reports] == ["stored", "rejected", "stored", "stored"]
     assert reports[1].reason == "no text of its own; kept in history only"
     found = only(memory)
     assert found.id == reports[2].id
@@ -131,7 +131,7 @@ def test_results_of_one_message_are_one_memory(memory: LongTermMemory) -> None:
 def test_a_tool_result_that_quotes_recalled_memories_is_not_stored_again(memory: LongTermMemory) -> None:
     items = [asks("c1", "search_memory", question="tea"), tool(answers("c1", "search_memory", "Tea!"), recalled=["c1"])]
     reports = run(memory.remember_turn("s", items))
-    assert [each.reason for each in reports] == [
+    assert [report.reason for report in reports] == [
         "no text of its own; kept in history only",
         "it shows what is remembered already; kept in history only",
     ]
@@ -185,7 +185,7 @@ def test_secrets_are_redacted_in_tool_calls_and_tool_results(make: Storing) -> N
     reports = run(memory.remember_turn("s", items))
     assert reports[1].outcome == "redacted"
     assert key not in only(memory).text
-    assert all(key not in each.message.model_dump_json() for each in run(memory.conversations.load("s")))
+    assert all(key not in stored.message.model_dump_json() for stored in run(memory.conversations.load("s")))
 
 
 def test_an_extractor_sees_the_turn_without_tool_results_and_derives_no_facts_from_them(make: Storing) -> None:
@@ -198,9 +198,9 @@ def test_an_extractor_sees_the_turn_without_tool_results_and_derives_no_facts_fr
     memory = make(policies=[Extractor(facts)])
     reports = run(memory.remember_turn("s", FORECAST))
     assert seen == [["We sail on Friday; what will it be like?", "Take a coat."]]
-    (fact,) = (each for each in run(memory.list()) if each.kind == "fact")
+    (fact,) = (entry for entry in run(memory.list()) if entry.kind == "fact")
     assert fact.trust is Trust.ASSISTANT
-    assert [len(each.made) for each in reports] == [1, 0, 0, 0]
+    assert [len(report.made) for report in reports] == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -209,14 +209,14 @@ def test_an_extractor_derives_nothing_from_a_tool_result_stored_on_its_own(make:
     item = Memory(text="Sleet in Trondheim.", kind="turn", role="tool", trust=Trust.TOOL, actor="tool")
     (report,) = run(memory.remember_many([item])) if many else [run(memory.remember(item))]
     assert (report.outcome, report.made) == ("stored", ())
-    assert [each.text for each in run(memory.list())] == ["Sleet in Trondheim."]
+    assert [entry.text for entry in run(memory.list())] == ["Sleet in Trondheim."]
 
 
 def test_the_length_policy_of_turns_does_not_count_tool_results(make: Storing) -> None:
     memory = make(policies=[MinimumLength(40, of="turn")])
     items = [Message.user("Hm?"), tool(answers("1", "page", "many words " * 9)), Message.assistant("Yes.")]
     reports = run(memory.remember_turn("s", items))
-    assert [each.outcome for each in reports] == ["rejected", "stored", "rejected"]
+    assert [report.outcome for report in reports] == ["rejected", "stored", "rejected"]
 
 
 def test_neighbour_expansion_skips_tool_messages(memory: LongTermMemory) -> None:
@@ -250,7 +250,7 @@ def test_complete_stores_tool_results_of_history_in_the_form_of_remember_turn(as
     assert run(memory.complete()) == (3 if asked else 2)
     call = "forecast (city: Trondheim, days: 2)" if asked else "forecast"
     assert only(memory).text == f"{call}\nSleet, then drizzle."
-    assert [bool(each.memory) for each in run(history.load("s"))] == ([True, False] if asked else []) + [True, True]
+    assert [bool(stored.memory) for stored in run(history.load("s"))] == ([True, False] if asked else []) + [True, True]
 
 
 def test_complete_does_not_restore_a_forgotten_tool_result() -> None:
@@ -260,7 +260,7 @@ def test_complete_does_not_restore_a_forgotten_tool_result() -> None:
     run(memory.forget([only(memory).id]))
     run(memory.conversations.append("t", FORECAST))
     assert run(memory.complete()) == 2
-    assert {each.role for each in run(memory.list())} == {"user", "assistant"}
+    assert {entry.role for entry in run(memory.list())} == {"user", "assistant"}
 
 
 def test_a_tool_result_is_assigned_the_last_open_call_of_its_id() -> None:

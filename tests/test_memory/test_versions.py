@@ -29,7 +29,7 @@ def test_archived_versions_read_for_many_ids_equal_those_read_for_each_id(
     rng = random.Random(seed)
     memory = LongTermMemory(open_store("numpy:"))
     rows = [Entry(archived_id(id, rng.randint(1, 12)), None, "old words") for id in IDS for _ in range(6)]
-    memory.store.upsert({hit.id: hit for hit in rows}.values(), namespace=store_namespace("", ARCHIVE))
+    memory.store.upsert({row.id: row for row in rows}.values(), namespace=store_namespace("", ARCHIVE))
     some = [[rng.choice(IDS) for _ in range(size)] for size in (0, 2, 2, 5, len(IDS))]
     for ids in (*([id] for id in IDS), *some, ["nobody", "a@!b@9", *some[-1]]):
         found = memory.entries.versions(ids, "")

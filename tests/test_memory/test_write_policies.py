@@ -585,17 +585,17 @@ def test_of_two_equally_near_duplicates_the_first_by_id_is_linked(make):
 
 def test_memories_differing_in_speaker_kind_scope_or_namespace_are_no_near_duplicates(make):
     memory = make(NearDuplicates(fold=True))
-    stated = Memory("I like tea.", speaker="Ann", scopes={"project": "atlas"})
-    run_sync(memory.remember(stated))
+    preference = Memory("I like tea.", speaker="Ann", scopes={"project": "atlas"})
+    run_sync(memory.remember(preference))
     for other in (
-        replace(stated, speaker="Bob"),
-        replace(stated, speaker=None),
-        replace(stated, kind="preference"),
-        replace(stated, scopes={"project": "borea"}),
+        replace(preference, speaker="Bob"),
+        replace(preference, speaker=None),
+        replace(preference, kind="preference"),
+        replace(preference, scopes={"project": "borea"}),
     ):
         assert run_sync(memory.remember(other)).of is None
-    assert run_sync(memory.remember(stated, namespace="another")).of is None
-    assert run_sync(memory.remember(stated)).of is not None
+    assert run_sync(memory.remember(preference, namespace="another")).of is None
+    assert run_sync(memory.remember(preference)).of is not None
 
 
 def test_disabled_ended_or_expired_memories_are_not_matched_as_near_duplicates(make):
@@ -625,15 +625,15 @@ def test_a_memory_derived_from_a_document_has_document_trust(make):
 
 def test_a_less_trusted_actor_neither_supersedes_nor_corrects_a_memory_of_the_user(make):
     memory = make()
-    stated = run_sync(memory.remember("I live in Lisbon."))
-    line = run_sync(memory.remember(Memory("I live in Porto.", actor="tool", supersedes=f"{stated.id}@1")))
+    original = run_sync(memory.remember("I live in Lisbon."))
+    line = run_sync(memory.remember(Memory("I live in Porto.", actor="tool", supersedes=f"{original.id}@1")))
     assert (line.outcome, line.id) == ("rejected", "")
     assert "supersede by tool needs approval" in line.reason
     with pytest.raises(NotTrusted, match="correct by assistant"):
-        run_sync(memory.correct(stated.id, "I live in Porto.", actor="assistant"))
+        run_sync(memory.correct(original.id, "I live in Porto.", actor="assistant"))
     assert texts(memory) == ["I live in Lisbon."]
-    run_sync(memory.correct(stated.id, "I live in Porto.", actor="assistant", approved_by="user"))
-    (now,) = run_sync(memory.get([stated.id]))
+    run_sync(memory.correct(original.id, "I live in Porto.", actor="assistant", approved_by="user"))
+    (now,) = run_sync(memory.get([original.id]))
     assert (now.text, now.trust, now.actor) == ("I live in Porto.", Trust.USER, "assistant")
 
 
@@ -665,23 +665,23 @@ def named(whole):
 
 
 def corrected_turn(memory, text="My dog is Max."):
-    (stated,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
-    return stated, run_sync(memory.correct(stated.id, text))
+    (original,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    return original, run_sync(memory.correct(original.id, text))
 
 
 def test_a_correction_extracts_new_facts_and_retires_those_of_the_old_text(make):
     memory = make(Extractor(named))
-    stated, report = corrected_turn(memory)
+    original, report = corrected_turn(memory)
     assert [(version.outcome, version.reason) for version in report.made] == [
         ("stored", ""),
         ("duplicate", "known already"),
     ]
-    assert report.retired == (stated.made[0].id,)
+    assert report.retired == (original.made[0].id,)
     assert sorted(texts(memory)) == ["Dog: Max", "My dog is Max.", "There is a dog."]
     (fact,) = run_sync(memory.get([report.made[0].id]))
-    assert (fact.derived_from, fact.trust, fact.operation) == ((stated.id,), Trust.USER, report.operation)
-    assert report.made[1].id == stated.made[1].id  # what was found again stays the memory that it was
-    assert [version.text for version in run_sync(memory.history(stated.made[0].id))] == ["Dog: Rex"]
+    assert (fact.derived_from, fact.trust, fact.operation) == ((original.id,), Trust.USER, report.operation)
+    assert report.made[1].id == original.made[1].id  # what was found again stays the memory that it was
+    assert [version.text for version in run_sync(memory.history(original.made[0].id))] == ["Dog: Rex"]
 
 
 def test_undoing_a_correction_brings_the_old_facts_back_and_takes_the_new_ones(make):
@@ -710,8 +710,8 @@ def test_a_correction_retires_derived_memories_except_those_with_a_further_sourc
 def test_a_correction_of_the_time_alone_leaves_the_facts(make):
     asked = []
     memory = make(Extractor(lambda whole: asked.append(1) or named(whole)))
-    (stated,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
-    report = run_sync(memory.correct(stated.id, "My dog is Rex.", valid_from=NOW))
+    (original,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    report = run_sync(memory.correct(original.id, "My dog is Rex.", valid_from=NOW))
     assert (report.outcome, report.made, report.retired, asked) == ("stored", (), (), [1])
     assert len(texts(memory)) == 3
 
@@ -728,9 +728,9 @@ def test_a_correction_by_a_tool_retires_no_derived_memory_of_the_user(make):
 
 def test_facts_retired_by_a_correction_are_forgotten_with_their_source(make):
     memory = make(Extractor(named))
-    stated, report = corrected_turn(memory)
-    receipt = run_sync(memory.forget([stated.id]))
-    assert set(receipt.derived) == {stated.made[0].id, stated.made[1].id, report.made[0].id}
+    original, report = corrected_turn(memory)
+    receipt = run_sync(memory.forget([original.id]))
+    assert set(receipt.derived) == {original.made[0].id, original.made[1].id, report.made[0].id}
     lane = store_namespace("", ARCHIVE)
     assert [entry.text for entry in memory.store.scan(namespace=lane)] == []
     assert run_sync(memory.verify_forgotten(receipt)).gone
@@ -738,15 +738,15 @@ def test_facts_retired_by_a_correction_are_forgotten_with_their_source(make):
 
 def test_forgetting_a_new_fact_keeps_the_fact_it_superseded_in_history(make):
     memory = make(Extractor(named))
-    stated, report = corrected_turn(memory)
+    original, report = corrected_turn(memory)
     assert run_sync(memory.forget([report.made[0].id])).derived == ()
-    assert [version.text for version in run_sync(memory.history(stated.made[0].id))] == ["Dog: Rex"]
+    assert [version.text for version in run_sync(memory.history(original.made[0].id))] == ["Dog: Rex"]
 
 
 def test_a_correction_is_stored_beside_its_facts_even_with_keep_false(make):
     memory = make(Extractor(lambda whole: ["Rex is a dog."] if "dog" in whole.text else [], keep=False))
-    (stated,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
-    report = run_sync(memory.correct(stated.id, "I like my dog."))
+    (original,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
+    report = run_sync(memory.correct(original.id, "I like my dog."))
     assert (report.outcome, report.reason) == ("stored", "kept beside its facts")
     assert sorted(texts(memory)) == ["I like my dog.", "Rex is a dog."]
 
@@ -765,8 +765,8 @@ def test_a_correction_that_repeats_another_memory_is_linked_to_it_and_never_left
 
 def test_a_correction_is_no_near_duplicate_of_the_memory_it_corrects(make):
     memory = make(NearDuplicates(words=0.5))
-    stated = run_sync(memory.remember("The plumber comes on Friday."))
-    assert run_sync(memory.correct(stated.id, "The plumber comes on Monday.")).of is None
+    original = run_sync(memory.remember("The plumber comes on Friday."))
+    assert run_sync(memory.correct(original.id, "The plumber comes on Monday.")).of is None
 
 
 # --- what history holds and memory lacks

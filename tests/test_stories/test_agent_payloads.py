@@ -308,7 +308,7 @@ async def test_a_model_obeying_a_tool_result_payload_makes_no_unapproved_call_or
     assert [run.call.name for run in result.tool_runs][:2] == ["fetch", "transfer"]
     assert sent == []
     assert {"transfer", "correct_memory", "forget_memory"} <= set(asked)
-    lies = [each for each in await memory.list(limit=100) if MARK in each.text]
+    lies = [entry for entry in await memory.list(limit=100) if MARK in entry.text]
     assert lies
     assert {(each.trust, each.actor) for each in lies} == {(Trust.TOOL, "tool")}
-    assert [each.text for each in await memory.history("note")] == ["The user likes tea."]
+    assert [version.text for version in await memory.history("note")] == ["The user likes tea."]

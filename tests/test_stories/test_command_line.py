@@ -306,12 +306,12 @@ def test_an_unknown_namespace_is_empty(kept: Path) -> None:
     for _ in range(2):  # what earlier writes left to the next opening is done
         tellback(kept, "memories")
     before = state(kept.parent)
-    for arguments, stated in (
+    for arguments, answer in (
         (["recall", "key"], "Nothing is remembered about that.\n"),
         (["memories"], "Nothing is remembered yet.\n"),
         (["documents"], "No document was ingested yet; `tellback ingest PATH` reads some.\n"),
         (["ask", "Where is the key?"], "Nothing here is about this.\n"),
     ):
         done = tellback(kept, "--namespace", "nobody", *arguments)
-        assert (done.returncode, done.stdout) == (0, stated)
+        assert (done.returncode, done.stdout) == (0, answer)
     assert state(kept.parent) == before

@@ -81,7 +81,7 @@ def test_following_changes_by_cursor_reproduces_the_stored_entries(store: Lifecy
     draw = random.Random(seed)
     held: dict[str, str] = {}
     cursor, scans = None, 0
-    for _ in range(60):
+    for _ in range(30):
         for _ in range(draw.choice([1, 1, 3, 40])):
             some = [f"e{draw.randrange(150):03}" for _ in range(draw.randrange(1, 300))]
             if draw.random() < 0.3:

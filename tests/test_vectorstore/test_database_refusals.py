@@ -185,11 +185,13 @@ def test_a_symbolic_link_among_the_parent_folders_is_followed(tmp_path):
 
 
 AS_NOBODY = """
-import os, sys
+import os, pathlib, sys
 from vectorstore import StorageUnwritable
 from vectorstore.sqlite import SqliteDatabase
 import apsw, sqlite_vec
-loaded = apsw.Connection(":memory:")  # kept open: the other user may not be able to read this environment
+# The other user may not be able to read this environment: what is loaded late is loaded before, or kept open.
+pathlib.Path("/").as_uri()
+loaded = apsw.Connection(":memory:")
 loaded.enable_load_extension(True)
 loaded.load_extension(os.path.abspath(sqlite_vec.loadable_path()))
 if os.geteuid() == 0:
@@ -300,9 +302,9 @@ def test_a_migration_without_permission_for_its_copy_is_refused_with_advice(prot
             connection.execute("INSERT INTO components VALUES ('part', 1)")
         for beside in protected.parent.iterdir():
             beside.chmod(0o666)
-        stated = as_somebody_else(MIGRATING, protected)
-        assert "no permission" in stated
-        assert "make room for a copy beside it" in stated
+        advice = as_somebody_else(MIGRATING, protected)
+        assert "no permission" in advice
+        assert "make room for a copy beside it" in advice
         with owner.read() as connection:
             assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
         assert owner.backups() == {}

@@ -62,7 +62,7 @@ from vectorstore.validation import (
 
 @with_hints
 class NumpyStore:
-    """Implements ``LifecycleStore`` in memory. *fields* are columns, for fast filters; *search* is how it finds."""
+    """Implements ``LifecycleStore`` in memory. *fields* become columns, for fast filters; *search*: ``SearchMode``."""
 
     def __init__(
         self,

@@ -209,11 +209,11 @@ class SqliteStore:
             key = entry_reader.namespace_key(connection, name)
             if key is None:
                 return [None] * len(names)
-            found = entry_reader.entries_by_id(connection, key, names)
-            if key not in self._counted and None in found:
+            entries = entry_reader.entries_by_id(connection, key, names)
+            if key not in self._counted and None in entries:
                 entry_reader.check_entry_count(connection, key)  # once: nothing is missing because an index lost it
                 self._counted.add(key)
-            return found
+            return entries
 
     search = searched(VectorStore.search)
     search_many = searched(VectorStore.search_many)
@@ -386,6 +386,9 @@ class SqliteStore:
         """As ``LifecycleStore.backup``, over every component of the file."""
         self.database.backup(path)
 
+    def save(self) -> None:
+        """Do nothing, since each write is kept when its call returns; so either kind of store can be saved."""
+
     def close(self) -> None:
         """As ``VectorStore.close``."""
         self.database.close()
@@ -407,10 +410,10 @@ class SqliteStore:
                 if (head := read_namespace_head(connection, name)) is None:
                     indexes.forget(name)
                     return None
-                found = SqliteNamespaceReader(connection, indexes, name, head, matrix_limit=self._matrix_limit)
+                opened = SqliteNamespaceReader(connection, indexes, name, head, matrix_limit=self._matrix_limit)
                 if shared:  # else this thread may write between two calls
-                    readers[name] = found
-                return found
+                    readers[name] = opened
+                return opened
 
             space, mode = self._known_space(recorded), search or self.search_mode
             yield IndexView(space, self.analyzer, reader, allowed=allowed, search=mode, recorded=recorded)

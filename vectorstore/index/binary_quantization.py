@@ -26,7 +26,7 @@ _WORDS_PER_BYTE_SUM: Final = 3
 _CODED_ROWS: Final = 4096
 _GATHER_SHARE: Final = 0.125
 _RECENTRE_FACTOR: Final = 2
-"""When there are so many times more or fewer rows than when the centre was taken, it is taken anew."""
+"""Growth or shrinkage of the number of rows, as a factor, after which the centre is computed anew."""
 
 
 class BinaryCodes:

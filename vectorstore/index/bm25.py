@@ -113,8 +113,8 @@ def distinct_term_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.
     """Return every term number of *sequences* once, sorted, without the sentence ends."""
     arrays = [np.empty(0, dtype=np.int32), *map(sorted_distinct, sequences)]
     numbers = sorted_distinct(np.concatenate(arrays))
-    found: NDArray[np.int32] = numbers[numbers != SENTENCE_END]
-    return found
+    term_numbers: NDArray[np.int32] = numbers[numbers != SENTENCE_END]
+    return term_numbers
 
 
 class TermSequences:
@@ -330,11 +330,11 @@ class TermIndex:
             shares = self._term_scores(idfs, counts, self._sequences.lengths[slots])
             np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
         touched = self._distinct_slots(slots) if len(blocks) == 1 else np.flatnonzero(sums[: len(self._row)])
-        found = sums[touched]
+        touched_sums = sums[touched]
         sums[touched] = 0.0
         rows = self._row.rows[touched]
         alive = rows != _NO_SLOT
-        return (rows, found) if alive.all() else (rows[alive], found[alive])
+        return (rows, touched_sums) if alive.all() else (rows[alive], touched_sums[alive])
 
     def scores_of(self, terms: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return BM25 of *rows*, to the last bit as ``scores`` gives it; 0 where nothing matches."""

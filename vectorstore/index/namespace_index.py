@@ -164,14 +164,14 @@ class NamespaceIndex:
         if k == 0 or not len(self):
             return [[] for _ in queries]
         matrix, prepared = self._loaded(), self._prepared(queries)
-        found = None if fast or len(queries) == 1 else matrix.candidates_of_many(prepared, k, mask)
-        if found is None:
+        candidates = None if fast or len(queries) == 1 else matrix.candidates_of_many(prepared, k, mask)
+        if candidates is None:
             rankings = []
             for query in prepared:
                 rows = matrix.candidates(query, k, mask, fast=fast)
                 rankings.append(self._ranked(rows, matrix.scores(rows, query), k, min_score))
             return rankings
-        of, rows = found
+        of, rows = candidates
         scores = matrix.scores_of_pairs(rows, prepared, of)
         ends = np.searchsorted(of, np.arange(len(queries) + 1)).tolist()
         return [self._ranked(rows[i:j], scores[i:j], k, min_score) for i, j in itertools.pairwise(ends)]

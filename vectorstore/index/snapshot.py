@@ -57,7 +57,7 @@ class StoreState:
     next_space: Space | None
     language: str
     fingerprint: str
-    """Of the analyzer that made the terms."""
+    """Fingerprint of the analyzer that made the terms."""
     fields: tuple[str, ...]
     namespaces: Sequence[NamespaceState]
 

@@ -74,8 +74,8 @@ def top_k_ranking(
 
 def _kth_best(scores: NDArray[np.floating], k: int) -> np.floating:
     index = len(scores) - k
-    found: np.floating = np.partition(scores, index)[index]
-    return found
+    score: np.floating = np.partition(scores, index)[index]
+    return score
 
 
 def batch_candidates(

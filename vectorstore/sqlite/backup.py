@@ -181,7 +181,11 @@ def restore_file(
     one is recorded in the new one as a backup made at *time*.
     """
     check_database_file(source)
-    with ExitStack() as held, translate_system_errors(path), atomic_write(path, token=token, replace=True) as private:
+    with (
+        ExitStack() as resources,
+        translate_system_errors(path),
+        atomic_write(path, token=token, replace=True) as private,
+    ):
         if damage := backup_damage(source):
             raise DamageError([Finding("backup", damage)])
         reading = open_connection(source, reading_access(source, Access.FROZEN), busy_timeout=0)
@@ -193,7 +197,7 @@ def restore_file(
         writing = open_connection(private, Access.WRITE, busy_timeout=0)
         with closing(writing), translate_errors(path, writing):
             record_backup(writing, kept, time)
-        held.enter_context(_sole_use(path))
+        resources.enter_context(_sole_use(path))
         _set_aside(path, kept)
     return not missing
 
@@ -205,10 +209,10 @@ def _sole_use(path: Path) -> Iterator[None]:
     Only the sole connection to a file can take it out of the mode with a log, which empties the log. A file that is
     too damaged for that is nobody's to use.
     """
-    with ExitStack() as held:
+    with ExitStack() as resources:
         try:
             check_restorable(path)
-            connection = held.enter_context(
+            connection = resources.enter_context(
                 closing(open_connection(path, Access.WRITE, busy_timeout=_SECONDS_FOR_SOLE_USE))
             )
             with translate_errors(path, connection):
@@ -218,9 +222,9 @@ def _sole_use(path: Path) -> Iterator[None]:
         except BusyError as error:
             raise BusyError(f"{path}: another process has it open; end it, and try again") from error
         except (DamageError, apsw.NotADBError, apsw.CorruptError):
-            held.close()
+            resources.close()
         if os.name == "nt":
-            held.close()  # an open file cannot be replaced there
+            resources.close()  # an open file cannot be replaced there
         yield
 
 

@@ -113,9 +113,9 @@ class SqliteDatabase:
         if is_attached(component, self._components):
             return
         with self.read() as connection:
-            found = component_versions(connection)
-            check_component_version(self.path, found, component)
-            before, newest = found.get(component.name, 0), len(component.migrations)
+            versions = component_versions(connection)
+            check_component_version(self.path, versions, component)
+            before, newest = versions.get(component.name, 0), len(component.migrations)
             if self.in_write() and before not in (0, newest) and has_rows(connection):
                 raise UnsupportedError("attach", f"an older {component.name!r} must be attached outside of write()")
         if self.in_write() or not before:
@@ -316,9 +316,9 @@ class SqliteDatabase:
         # A process with a newer Tellback may have migrated the file meanwhile; each migration adds to the sum.
         (total,) = fetch_one(connection, "SELECT coalesce(sum(version), 0) FROM components")
         if total != self._known_version or not isinstance(total, int):
-            found = component_versions(connection)
+            versions = component_versions(connection)
             for component in self._components.values():
-                check_component_version(self.path, found, component)
+                check_component_version(self.path, versions, component)
             self._known_version = total
 
     def _mark(self) -> str:

@@ -71,7 +71,7 @@ class StoredEntry:
     checksum: int
     vector_checksum: int | None
     next_checksum: int | None
-    """Of its vector in the space that is being filled, or of the reason for none there."""
+    """Checksum of its vector in the space that is being filled, or of the reason for none there."""
 
 
 def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
@@ -118,19 +118,19 @@ def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
         _ROWS_SQL.format("json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"),
         (json_array(list(keys)),),
     )
-    found = {row[0]: _check_row(row) for row in rows}
-    if missing := [key for key in keys if key not in found]:
+    rows_found = {row[0]: _check_row(row) for row in rows}
+    if missing := [key for key in keys if key not in rows_found]:
         raise DamageError([Finding("entries", _MISSING_ENTRY, str(missing[0]))])
-    return found
+    return rows_found
 
 
 def ids_by_key(connection: Connection, keys: Sequence[int]) -> list[str]:
     """Return the ids of *keys* in that order; a missing entry raises ``DamageError``."""
     sql = "SELECT e.key, e.id FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
-    found: dict[int, str] = dict(iterate_rows(connection, sql, (json_array(list(keys)),)))
-    if missing := [key for key in keys if key not in found]:
+    id_of: dict[int, str] = dict(iterate_rows(connection, sql, (json_array(list(keys)),)))
+    if missing := [key for key in keys if key not in id_of]:
         raise DamageError([Finding("entries", _MISSING_ENTRY, str(missing[0]))])
-    return [found[key] for key in keys]
+    return [id_of[key] for key in keys]
 
 
 def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
@@ -140,8 +140,8 @@ def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) ->
         _ROWS_SQL.format("json_each(?) AS wanted CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"),
         (json_array(list(dict.fromkeys(ids))), namespace),
     )
-    found = {row[1]: row for row in rows}
-    return [checked_entry(found[id]) if id in found else None for id in ids]
+    row_of = {row[1]: row for row in rows}
+    return [checked_entry(row_of[id]) if id in row_of else None for id in ids]
 
 
 def entry_page(
@@ -214,10 +214,10 @@ def count_entries(connection: Connection, namespace: int, where: FilterNode) -> 
     """Return how many entries pass *where*."""
     condition, values = filter_to_sql(where)
     check_entry_count(connection, namespace)
-    (found,) = fetch_one(
+    (count,) = fetch_one(
         connection, f"SELECT count(*) FROM entries AS e WHERE e.namespace = ? AND ({condition})", (namespace, *values)
     )
-    return int(found)
+    return int(count)
 
 
 def vector_blocks(
@@ -239,15 +239,15 @@ def vector_blocks(
         )
     total = 0
     while block := list(islice(rows, _LOAD_BLOCK)):
-        found, norms, checksums, blobs = zip(*block, strict=True)
+        block_keys, norms, checksums, blobs = zip(*block, strict=True)
         joined = b"".join(blob for blob in blobs if isinstance(blob, bytes))
         if len(joined) != 4 * dimension * len(block):
-            raise DamageError([Finding("vectors", "a vector has the wrong length", f"keys from {found[0]}")])
+            raise DamageError([Finding("vectors", "a vector has the wrong length", f"keys from {block_keys[0]}")])
         vectors = np.frombuffer(joined, dtype="<f4").reshape(len(block), dimension)
         if not np.allclose(norms, np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)), 1e-12, 0.0):
-            raise DamageError([Finding("vectors", "a vector differs from its norm", f"keys from {found[0]}")])
+            raise DamageError([Finding("vectors", "a vector differs from its norm", f"keys from {block_keys[0]}")])
         total = add_checksums(total, *checksums)
-        yield list(found), vectors
+        yield list(block_keys), vectors
     if namespace is not None:
         (tally,) = fetch_one(connection, "SELECT vector_tally FROM namespaces WHERE key = ?", (namespace,))
         if total != tally:
@@ -270,8 +270,8 @@ def check_tallies(connection: Connection, namespace: int, *, entries: bool = Tru
     written, tally, vector_tally = fetch_one(
         connection, "SELECT entries, tally, vector_tally FROM namespaces WHERE key = ?", (namespace,)
     )
-    if entries and (found := total("entries")) != (written, tally):
-        raise DamageError([Finding("entries", f"{found[0]} are not the {written} that were written")])
+    if entries and (sums := total("entries")) != (written, tally):
+        raise DamageError([Finding("entries", f"{sums[0]} are not the {written} that were written")])
     if total("vectors")[1] != vector_tally:
         raise DamageError([Finding("vectors", _MISSING_VECTORS)])
 
@@ -429,10 +429,10 @@ def _ordered_page(
     order = f"{value_sql}{down}, e.id{down}"
     if after is None:
         return page("1", (), order, size)
-    found = page(f"{value_sql} = ? AND e.id {sign} ?", after, f"e.id{down}", size)
-    if len(found) < size:
-        found += page(f"{value_sql} {sign} ?", after[:1], order, size - len(found))
-    return found
+    rows = page(f"{value_sql} = ? AND e.id {sign} ?", after, f"e.id{down}", size)
+    if len(rows) < size:
+        rows += page(f"{value_sql} {sign} ?", after[:1], order, size - len(rows))
+    return rows
 
 
 def _order_sql(fields: Sequence[str], of: str = "") -> str:

@@ -113,9 +113,9 @@ class NamespaceWriter:
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
         self._name = name
-        found = fetch_first(connection, f"SELECT {_NAMESPACE_COLUMNS} FROM namespaces WHERE name = ?", (name,))
-        self._created = found is None
-        row = found or fetch_one(
+        existing = fetch_first(connection, f"SELECT {_NAMESPACE_COLUMNS} FROM namespaces WHERE name = ?", (name,))
+        self._created = existing is None
+        row = existing or fetch_one(
             connection, f"INSERT INTO namespaces (name) VALUES (?) RETURNING {_NAMESPACE_COLUMNS}", (name,)
         )
         self.key: int = row[0]
@@ -281,12 +281,12 @@ class NamespaceWriter:
 
     def _stored(self, ids: Collection[str], expect: Mapping[str, int]) -> dict[str, StoredEntry]:
         """Return those of *ids* that are stored, in this order; raise where a revision is not the expected one."""
-        found = stored_entries_by_id(self._connection, self.key, {*ids, *expect})
+        stored = stored_entries_by_id(self._connection, self.key, {*ids, *expect})
         for id, expected in expect.items():
-            actual = found[id].revision if id in found else 0
+            actual = stored[id].revision if id in stored else 0
             if actual != expected:
                 raise RevisionConflict(id, self._name, expected, actual)
-        return {id: found[id] for id in ids if id in found}
+        return {id: stored[id] for id in ids if id in stored}
 
     def _drop_vector_checksum(self, stored: StoredEntry) -> None:
         if stored.vector_checksum is not None:

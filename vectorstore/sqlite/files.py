@@ -41,7 +41,7 @@ from vectorstore.types import Finding
 from vectorstore.value_class import dataclass
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
-"""So many random bytes, like ``os.urandom``."""
+"""Function that returns a number of random bytes, like ``os.urandom``."""
 
 
 def utc_now() -> datetime:
@@ -357,8 +357,8 @@ def open_database_file(
         inode = device_inode(path)
         release_inherited(inode)
         check_database_file(path)
-        if not read_only and (found := _open_for_writing(path, components, busy_timeout)) is not None:
-            return OpenedFile(found[0], Access.READ, found[1], inode)
+        if not read_only and (opened := _open_for_writing(path, components, busy_timeout)) is not None:
+            return OpenedFile(opened[0], Access.READ, opened[1], inode)
         access = Access.READ_ONLY if _is_writable(path) else Access.FROZEN
         connection = open_connection(path, reading_access(path, access), busy_timeout=busy_timeout)
         with closing(connection), translate_errors(path, connection):
@@ -400,7 +400,7 @@ def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[
     identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
     if identity is None or created is None:
         raise NotAStore(str(path), "the file does not know its identity, so it is not whole; restore a backup")
-    found = component_versions(connection)
+    versions = component_versions(connection)
     for component in components:
-        check_component_version(path, found, component)
+        check_component_version(path, versions, component)
     return FileIdentity(identity, created)

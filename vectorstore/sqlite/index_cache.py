@@ -56,12 +56,12 @@ class RowCache:
 
     def entries(self, connection: apsw.Connection, keys: Sequence[int]) -> list[Entry]:
         """Return the entries of *keys* in that order; each is a value of its own."""
-        found = {key: self._rows[key] for key in keys if key in self._rows}
-        if missing := [key for key in keys if key not in found]:
+        rows = {key: self._rows[key] for key in keys if key in self._rows}
+        if missing := [key for key in keys if key not in rows]:
             fresh = rows_by_key(connection, missing)
-            found.update(fresh)
+            rows.update(fresh)
             self._keep(fresh.values())
-        return [parse_entry(found[key]) for key in keys]
+        return [parse_entry(rows[key]) for key in keys]
 
     def forget(self, keys: Iterable[int]) -> None:
         """Drop rows that have changed."""

@@ -218,7 +218,7 @@ def _reference_findings(connection: Connection) -> Iterable[Finding]:
 
 
 def _version_findings(connection: Connection, components: Sequence[Component]) -> Iterable[Finding]:
-    found = component_versions(connection)
+    versions = component_versions(connection)
     for component in components:
-        if found.get(component.name) != len(component.migrations):
-            yield Finding("components", f"has version {found.get(component.name)}", component.name)
+        if versions.get(component.name) != len(component.migrations):
+            yield Finding("components", f"has version {versions.get(component.name)}", component.name)

@@ -15,10 +15,10 @@ from vectorstore.types import Finding
 
 def component_versions(connection: Connection) -> dict[str, int]:
     """Return the version of each component's tables."""
-    found: dict[str, int] = dict(fetch_all(connection, "SELECT name, version FROM components"))
-    if not all(isinstance(name, str) and isinstance(version, int) for name, version in found.items()):
+    versions: dict[str, int] = dict(fetch_all(connection, "SELECT name, version FROM components"))
+    if not all(isinstance(name, str) and isinstance(version, int) for name, version in versions.items()):
         raise DamageError([Finding("components", "is not what was written")])
-    return found
+    return versions
 
 
 def check_component_version(path: Path, found: Mapping[str, int], component: Component) -> None:
@@ -38,13 +38,13 @@ def is_attached(component: Component, attached: Mapping[str, Component]) -> bool
 
 def run_migrations(connection: Connection, component: Component, path: Path) -> None:
     """Bring a component's tables to its newest version, inside the caller's write transaction."""
-    found = component_versions(connection)
-    check_component_version(path, found, component)
+    versions = component_versions(connection)
+    check_component_version(path, versions, component)
     try:
-        for step in component.migrations[found.get(component.name, 0) :]:
+        for step in component.migrations[versions.get(component.name, 0) :]:
             step(connection)
     except apsw.SQLError as error:
-        if found.get(component.name) or "already exists" not in str(error):
+        if versions.get(component.name) or "already exists" not in str(error):
             raise
         problem = "the version of tables that are there is missing"
         raise DamageError([Finding("components", problem, component.name)]) from error

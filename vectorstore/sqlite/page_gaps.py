@@ -30,7 +30,7 @@ _SYNC_FULL: Final = 3
 _ZEROS: Final = bytes(65536)
 
 Gap: TypeAlias = tuple[int, int]
-"""Where it begins and ends in its page."""
+"""Start and end of a gap in its page."""
 
 
 def clear_page_gaps(connection: apsw.Connection) -> int:

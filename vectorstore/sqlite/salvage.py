@@ -93,18 +93,22 @@ def salvage_database(
             raise NotAStore(str(origin), "there is no such file")
         access = reading_access(origin, Access.FROZEN)
         with closing(open_connection(origin, access, busy_timeout=0, keep_log=True)) as source:
-            found, birth = _read_parts_and_identity(origin, source, FileIdentity(token(16).hex(), clock().isoformat()))
+            versions, birth = _read_parts_and_identity(
+                origin, source, FileIdentity(token(16).hex(), clock().isoformat())
+            )
     known = {component.name: len(component.migrations) for component in components}
-    strangers = sorted(found.keys() - known.keys()) if known.keys() & found.keys() else []  # else the list is damaged
+    strangers = (
+        sorted(versions.keys() - known.keys()) if known.keys() & versions.keys() else []
+    )  # else the list is damaged
     if strangers and not partial:
         raise UnsupportedError("salvage", f"nothing given can copy these parts of the file: {strangers}")
     try:
         report = salvage_file(origin, access, destination, components, birth, token=token)
     except FileExistsError as error:
         raise ArgumentError("target", target, "a path where nothing is yet is needed") from error
-    newer = [f"{name}: of version {found[name]}" for name in known if found.get(name, 0) > known[name]]
+    newer = [f"{name}: of version {versions[name]}" for name in known if versions.get(name, 0) > known[name]]
     left = [SalvagedTable(name, 0, None, ("a part that is not known here",)) for name in strangers]
-    left += [SalvagedTable("components", 0, None, (f"{what}, which is newer, or damaged",)) for what in newer]
+    left += [SalvagedTable("components", 0, None, (f"{part}, which is newer, or damaged",)) for part in newer]
     return replace(report, tables=(*report.tables, *left))
 
 
@@ -396,11 +400,11 @@ class _DamagedTable:
             if self.tries <= 0:
                 break
             try:
-                found = self._connection.execute(self._one, (key, high)).fetchall()
+                rows = self._connection.execute(self._one, (key, high)).fetchall()
             except _DAMAGE_ERRORS:
                 self.tries -= 1
                 continue
-            return [(low, key - 1), (key, high)] if found else [(low, key - 1)]
+            return [(low, key - 1), (key, high)] if rows else [(low, key - 1)]
         return []
 
 

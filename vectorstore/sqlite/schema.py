@@ -384,7 +384,7 @@ def _copy_entry(
     lost_name: str,
 ) -> None:
     """Copy a row of an entry as *key* if it is what was written."""
-    found, namespace, *content, checksum = row
+    stored_key, namespace, *content, checksum = row
     has_vector = _written_with_vector(content, checksum)
     if has_vector is None or not isinstance(namespace, int):
         source.lose("entries", "content differs from its checksum")
@@ -398,7 +398,7 @@ def _copy_entry(
         source.lose("entries", "its id is there twice")
         return
     revisions[namespace] = max(revisions[namespace], content[1])
-    claims.setdefault(found, []).append(_SalvagedEntry(key, content[0], namespace, has_vector))
+    claims.setdefault(stored_key, []).append(_SalvagedEntry(key, content[0], namespace, has_vector))
 
 
 def _written_with_vector(content: list[object], checksum: object) -> bool | None:

@@ -123,8 +123,8 @@ def exact_scores_by_key(
 ) -> NDArray[np.float64]:
     """Return the exact scores of the rows *keys*; NaN for those without a vector."""
     prepared = prepare_rows(query[np.newaxis], space.metric)[0]
-    found: dict[int, float] = {}
+    score_of: dict[int, float] = {}
     for block, vectors in vector_blocks(connection, space.dimension, keys=keys):
         scores = exact_scores(prepare_rows(vectors, space.metric), prepared, space.metric)
-        found.update(zip(block, scores.tolist(), strict=True))
-    return np.array([found.get(key, math.nan) for key in keys], dtype=np.float64)
+        score_of.update(zip(block, scores.tolist(), strict=True))
+    return np.array([score_of.get(key, math.nan) for key in keys], dtype=np.float64)

@@ -67,7 +67,7 @@ class SpaceFillContract(StoreContract):
 
     @pytest.mark.parametrize(
         "bad",
-        [None, "next", Space("", 2), Space("x", 0), Space("x", True), Space("x", 2, "manhattan")],  # type: ignore[arg-type]
+        [None, "next", Space("", 2), Space("x", 0), Space("x", True), Space("x", 2, "manhattan")],
         ids=repr,
     )
     def test_an_invalid_space_is_refused_by_every_call(self, store: LifecycleStore, bad: Any) -> None:

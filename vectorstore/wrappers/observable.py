@@ -302,10 +302,10 @@ class ObservableStore(WrapperStore):
 
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
         """As ``LifecycleStore.view``; each call of the view is reported too."""
-        given = known_size(namespaces)
-        with self._reporter.call("view", None, given, goes_on=True):
+        count = known_size(namespaces)
+        with self._reporter.call("view", None, count, goes_on=True):
             view = super().view(namespaces)
-        return self._observed(view, given)
+        return self._observed(view, count)
 
     def transaction(self) -> AbstractContextManager[None]:
         """As ``LifecycleStore.transaction``; reported at its end, after the calls inside."""

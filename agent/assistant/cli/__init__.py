@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command line as a process does.
+    """Run the command line of this process.
 
-    Garbage is collected seldom: imports and loading an index make many objects and no garbage, and looking through all
-    of them again and again takes a tenth of a recall.
+    The garbage collector runs rarely: imports and a loaded index make many objects and no garbage, and scanning them
+    repeatedly takes a tenth of a recall.
     """
     import gc
     import os
@@ -22,11 +22,11 @@ def main() -> None:
 
     code = run_plain_recall(sys.argv[1:])
     if code is not None:
-        os._exit(code)  # all is closed and written: to take the process apart would take a twentieth of its time
+        os._exit(code)  # everything is closed and written; an orderly exit takes a twentieth of the command's time
     from agent.assistant.cli.app import run_command_line
 
     code = run_command_line()
-    gc.freeze()  # nothing of it is looked through at the end
+    gc.freeze()  # spares the collection at exit
     sys.exit(code)
 
 

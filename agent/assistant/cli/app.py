@@ -99,7 +99,7 @@ def _greet(context: typer.Context) -> None:
 
 
 def _list_by_default(group: typer.Typer, listing: str, purpose: str) -> None:
-    """Have the *group* of commands for *purpose* call the command *listing* where none is given."""
+    """Make the *group*, whose help is *purpose*, run the command *listing* where no command is given."""
 
     def callback(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
@@ -130,7 +130,7 @@ _list_by_default(config_app, "config:list_settings", "Look at settings, and chan
 
 @functools.cache
 def _command() -> Callable[..., object]:
-    """Return the command of all commands, which takes long to put together; a resident runs it again and again."""
+    """Return the root command; it is slow to build, and a resident runs it many times."""
     command: Callable[..., object] = typer.main.get_command(app)
     return command
 
@@ -143,7 +143,7 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UsageError as error:
         if str(error).startswith("Usage:"):
-            typer.echo(str(error))  # no command at all: the message is the help
+            typer.echo(str(error))  # no command was given: the message is the help
             return EXIT_USAGE
         return report_usage_error(error, getattr(getattr(error, "ctx", None), "command_path", "tellback"))
     except typer.Abort:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memory.internals import BackupFile
 
 _SHOWN_BYTES = 50_000_000
-"""Bytes of a memory below which a copy is made before anybody could read how far it is."""
+"""Size of a memory from which a progress bar is shown; a smaller one is copied before the bar could be read."""
 
 
 @with_error_report
@@ -51,14 +51,14 @@ def backup(
     with opened_memory(context) as opened:
         path = None if file is None else _target(Path(current_folder(), file.expanduser()), opened.settings.memory)
         size = opened.settings.memory.stat().st_size
-        with progress_bar("backup", quiet=quiet or json or size < _SHOWN_BYTES) as shown:
-            done = run(opened.memory.backup(path, on_progress=_in_megabytes(shown)))
+        with progress_bar("backup", quiet=quiet or json or size < _SHOWN_BYTES) as advance:
+            copy = run(opened.memory.backup(path, on_progress=_in_megabytes(advance)))
     if json:
-        print_json(_backup_json(done))
+        print_json(_backup_json(copy))
         return
-    print_text(f"{shown_path(done.path)}: {done.bytes / 1e6:.1f} MB, checked")
+    print_text(f"{shown_path(copy.path)}: {copy.bytes / 1e6:.1f} MB, checked")
     if file is not None:
-        print_note("     -> what is forgotten later stays in it; the receipt of each `tellback forget` names it")
+        print_note("     -> memories forgotten later stay in this copy; the receipt of each `tellback forget` names it")
 
 
 @with_error_report
@@ -85,17 +85,17 @@ def restore(
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     end_residents()
     size = source.stat().st_size if source.is_file() else 0
-    with progress_bar("restore", quiet=quiet or json or size < _SHOWN_BYTES) as shown:
-        report = restore_memory(source, path, on_progress=_in_megabytes(shown))
+    with progress_bar("restore", quiet=quiet or json or size < _SHOWN_BYTES) as advance:
+        report = restore_memory(source, path, on_progress=_in_megabytes(advance))
     if json:
         kept = None if report.kept is None else str(report.kept)
         print_json({"path": str(report.path), "source": str(report.source), "entries": report.entries, "kept": kept})
         return
-    held = format_count(report.entries, "memory or passage", "memories and passages")
-    print_text(f"{shown_path(report.path)} is {shown_path(report.source)} now: {held}")
+    contents = format_count(report.entries, "memory or passage", "memories and passages")
+    print_text(f"{shown_path(report.path)} is {shown_path(report.source)} now: {contents}")
     if report.kept is not None:
         print_text(f"the memory that was there: {shown_path(report.kept)}")
-        print_note("     -> what was forgotten since the backup was made is in it again; delete the old file when done")
+        print_note("     -> memories forgotten since the backup was made are back; delete the old file when done")
 
 
 def _target(path: Path, memory: Path) -> Path:
@@ -105,8 +105,8 @@ def _target(path: Path, memory: Path) -> Path:
     return path / f"{memory.stem}-{local_now():%Y-%m-%d}{memory.suffix}"
 
 
-def _in_megabytes(shown: Callable[[int, int, str], None]) -> Callable[[int, int], None]:
-    return lambda done, total: shown(done // 1_000_000, max(total // 1_000_000, 1), "MB")
+def _in_megabytes(advance: Callable[[int, int, str], None]) -> Callable[[int, int], None]:
+    return lambda done, total: advance(done // 1_000_000, max(total // 1_000_000, 1), "MB")
 
 
 def _list_backups(context: typer.Context, *, json: bool) -> None:

@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"\[(\d{1,3})\]")
 _PLACE: Final = re.compile(r"(?P<path>.+?)(?::(?P<line>\d+))?(?:#page=(?P<page>\d+))?")
 _LISTED: Final = re.compile(r"(?P<id>.+):(?P<start>\d+)-(?P<end>\d+)")
 _MOST_UP: Final = 3
-"""Folders up that a relative path may lead; beyond that the absolute one is easier to read."""
+"""Most folders up in a relative path; beyond that the absolute path is easier to read."""
 _PAGED_VIEWERS: Final = (
     ("evince", "--page-index={page}"),
     ("okular", "--page={page}"),
@@ -44,7 +44,7 @@ _PAGED_VIEWERS: Final = (
 
 
 async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitation]) -> list[str]:
-    """Return a line for each of *citations*, safe to print, on a terminal a link to its place.
+    """Return a line for each of *citations*, safe to print; on a terminal it links to the place.
 
     Their numbers are kept for ``tellback show``.
     """
@@ -64,7 +64,7 @@ async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitatio
 
 
 async def _location(bases: Sequence[KnowledgeBase], item: AnswerCitation) -> str | None:
-    """Return where the document of *item* was read, in the collection that holds the passage; None for no document."""
+    """Return the path or address of *item*'s document in the collection that holds the passage; None for a memory."""
     for knowledge in bases if item.source else ():
         if len(bases) == 1 or await knowledge.passage(item.id) is not None:
             return await knowledge.locate(item.source)
@@ -84,7 +84,7 @@ def path_from_here(location: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A *passage* of the document at *location*, with its neighbours, and the quote in it (its offsets)."""
+    """*Passage* of the document at *location*, with its neighbours; *start* and *end* are the quote's offsets in it."""
 
     passage: Passage
     location: str
@@ -96,9 +96,9 @@ class _Shown:
 def show(
     context: typer.Context,
     citation: Annotated[
-        str, typer.Argument(metavar="CITATION", help="Number of the last answer, id of a passage, or FILE[:LINE].")
+        str, typer.Argument(metavar="CITATION", help="Number in the last answer, id of a passage, or FILE[:LINE].")
     ],
-    around: Annotated[int, typer.Option(metavar="COUNT", min=0, max=50, help="Passages before and after it.")] = 1,
+    around: Annotated[int, typer.Option(metavar="COUNT", min=0, max=50, help="Passages shown before and after.")] = 1,
     collection: CollectionOption = None,
     opens: Annotated[
         bool, typer.Option("--open", help="Open the file in the system's viewer, a PDF at its page.")
@@ -107,7 +107,7 @@ def show(
 ) -> None:
     """Print the place that an answer cites.
 
-    With what stands around it; of a memory, everything about it.
+    A passage is printed with the text around it, a memory with everything known about it.
     """
     with opened_memory(context) as opened:
         id, shown = _find(opened, citation.strip(), around, collection)
@@ -139,9 +139,9 @@ def show(
 
 
 def _find(opened: OpenedMemory, word: str, around: int, collection: str | None) -> tuple[str, _Shown | None]:
-    """Return the id that *word* names, and its place: None if it is a memory that comes from no document.
+    """Return the id that *word* names, and its place; the place of a memory, which has no document, is None.
 
-    *word* is a number of the last answer, an id, or a file with a line or a page.
+    *word* is a number in the last answer, an id, or a file with a line or a page.
     """
     bases = run(opened.knowledge_bases(collection))
     number = _NUMBER.fullmatch(word)
@@ -151,8 +151,8 @@ def _find(opened: OpenedMemory, word: str, around: int, collection: str | None) 
         id, _ = listed_id("citations", opened, word, changes=False)
         if match := _LISTED.fullmatch(id):
             id, start, end = match["id"], int(match["start"]), int(match["end"])
-    elif found := [place for base in bases if (place := _by_path(base, word)) is not None]:
-        id, start, end = found[0]
+    elif places := [place for base in bases if (place := _by_path(base, word)) is not None]:
+        id, start, end = places[0]
     else:
         id = resolve_id(opened, word)
     for base in bases:
@@ -216,7 +216,7 @@ def _open(shown: _Shown) -> None:
     """Open the document in a viewer; at its page where one of the known viewers of PDF is installed."""
     location, page = shown.location, shown.passage.page_at(shown.start)
     if not location or ("://" not in location and not Path(location).exists()):
-        raise typer.BadParameter(f"{location or 'a memory'} is no file that can be opened", param_hint="--open")
+        raise typer.BadParameter(f"{location or 'a memory'} is not a file that can be opened", param_hint="--open")
     command = _viewer(location, page)
     if command is None:
         import webbrowser

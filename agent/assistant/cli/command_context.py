@@ -38,7 +38,7 @@ class GlobalOptions:
     def configuration(self, *, may_be_missing: bool = False) -> Configuration:
         """Return the configuration of these flags, the environment and the file.
 
-        A file that the environment names must be there, unless it *may_be_missing*: to be written.
+        A file that the environment names must exist, unless it *may_be_missing*, such as one that is to be written.
         """
         from agent.assistant.config import load_configuration
 
@@ -57,26 +57,26 @@ def global_options(context: typer.Context | GlobalOptions) -> GlobalOptions:
 
 
 def run(work: Awaitable[ResultT]) -> ResultT:
-    """Do *work* of the library to its end; the library is imported with the first command that needs it."""
+    """Run *work* of the library to its end and return its result; imports the library when first called."""
     from memory import run_sync
 
     return run_sync(work)
 
 
 def compute_in_one_thread() -> None:
-    """Have linear algebra done in one thread, unless the environment says otherwise; before numpy is imported.
+    """Set linear algebra to one thread, unless the environment says otherwise; call it before numpy is imported.
 
-    For a command that asks one question: to start the other threads, which then wait, takes longer than its products.
-    Nor are pydantic's plugins looked for, which reads the metadata of all installed distributions.
+    For a command that asks one question: starting more threads takes longer than its products. It also switches off
+    pydantic's plugins, whose search reads the metadata of all installed distributions.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 
 
 def _settings(context: typer.Context | GlobalOptions) -> AssistantSettings:
-    """Return the settings; mention the memory of the project's former name where it would be overlooked.
+    """Return the settings; print a note where a memory file of the project's former name would be overlooked.
 
-    What goes wrong on the way is said by the command itself; the library's log of it is for ``--debug``.
+    The command reports errors itself, so the library's log is shown only with ``--debug``.
     """
     if not global_options(context).debug:
         import logging
@@ -97,7 +97,7 @@ def _settings(context: typer.Context | GlobalOptions) -> AssistantSettings:
 
 @contextmanager
 def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = False) -> Iterator[OpenedMemory]:
-    """Open the memory file that is configured; one that is not there is made only where *create* says so."""
+    """Open the configured memory file; a missing one is made only with *create*."""
     settings = _settings(context)
     if (host := current_host()) is not None:
         with host.open_memory(settings, create) as lent:
@@ -117,10 +117,10 @@ def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = Fals
 def opened_assistant(
     context: typer.Context, *, reads_only: bool, attached: PassageRetriever | None = None
 ) -> Iterator[Assistant]:
-    """Open the assistant that is configured.
+    """Open the configured assistant.
 
-    *reads_only*: a memory file that is not there, or cannot be read, is an error; else it is made, and a turn that
-    cannot read it is answered without it. *attached*: documents to be searched beside the memory.
+    *reads_only*: a memory file that is missing or cannot be read is an error; without it, a missing file is made, and a
+    turn that cannot read the memory is answered without. *attached* are documents to search beside the memory.
     """
     settings = _settings(context)
     from agent.assistant.wiring import open_assistant

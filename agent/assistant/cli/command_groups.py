@@ -1,7 +1,7 @@
 """The commands by name, and their classes: loaded when asked for, global options anywhere, help in groups, hints.
 
-Typer's own classes, with as little changed as that needs; its contexts are typed in a place that is private, hence
-``Any``.
+The classes change as little of Typer's own as that needs. Typer keeps the type of its contexts in a private module,
+hence ``Any``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The commands of each group: module of this package and function, or group."""
 HIDDEN_COMMANDS: Final = frozenset({"list", "search", "hook", "hooks", "pause", "resume", "eval", "help"})
-"""Commands of the root that no help lists: entry points of clients, other names, and what another help names."""
+"""Commands of the root that no help lists: entry points of clients, second names, commands of another help."""
 FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memories", "correct", "forget")
 """Commands of the first help."""
 
@@ -89,7 +89,7 @@ COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Connect": ("init", "install", "mcp", "config"),
     "Care": ("backup", "restore", "doctor", "reembed", "export", "import"),
 }
-"""All visible commands, as ``tellback help --all`` shows them."""
+"""Visible commands by group, as ``tellback help --all`` shows them."""
 
 _EXAMPLES: Final = """\
   tellback ingest ~/notes
@@ -117,7 +117,7 @@ _OTHER_NAMES: Final = {
 
 
 def _with_inherited(context: Any, own: list[Any]) -> list[Any]:
-    """Return the options *own* to a command, and those of the root that it does not have itself, hidden."""
+    """Return a command's *own* options, and those of the root that it does not redefine, hidden."""
     root = context.find_root().command
     if root is context.command:
         return own
@@ -131,23 +131,23 @@ def _with_inherited(context: Any, own: list[Any]) -> list[Any]:
 
 
 def _take_inherited(context: Any, own: list[Any]) -> None:
-    """Move the values of inherited options from the arguments of a command to the global options."""
+    """Move the values of inherited options from a command's parameters to the global options."""
     root = context.find_root().command
     if root is context.command:
         return
     before = context.find_object(GlobalOptions) or GlobalOptions()
     names = {option.name for option in own}
-    given = {
+    inherited = {
         option.name: context.params.pop(option.name)
         for option in root.params
         if option.name not in names and option.name in context.params
     }
-    flags = {name: value for name, value in given.items() if name in before.flags and value is not None}
+    flags = {name: value for name, value in inherited.items() if name in before.flags and value is not None}
     context.obj = replace(
         before,
         flags={**before.flags, **flags},
-        debug=before.debug or bool(given.get("debug")),
-        json=before.json or bool(given.get("json")) or bool(context.params.get("json")),
+        debug=before.debug or bool(inherited.get("debug")),
+        json=before.json or bool(inherited.get("json")) or bool(context.params.get("json")),
     )
     if context.obj.json and "json" in context.params:
         context.params["json"] = True
@@ -174,7 +174,7 @@ def load_command(place: str) -> Any:
 
 
 class CommandTable(MutableMapping[str, Any]):
-    """Commands of the group *name*, each put together when it is asked for: most processes run one of them."""
+    """Commands of the group *name*, each built when it is asked for: most processes run one of them."""
 
     def __init__(self, name: str) -> None:
         self._hidden = HIDDEN_COMMANDS if name == "tellback" else frozenset()
@@ -240,7 +240,7 @@ class ListingGroup(Group):
 
 
 class RootGroup(Group):
-    """Root of the commands: its first help is short, and a name that it does not have is met with ours."""
+    """Root of the commands: its first help is short, and an unknown name gets a suggestion."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the first commands, examples, and the global options."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NameArgument: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Which setting.")]
 _KEPT = ("file", "keys", "keyring", "default")
-"""Origins of settings that a command writes, and that of none."""
+"""Origins that `tellback config set` writes, and that of an unset setting."""
 _NO_FILE = " (not there; nothing needs it)"
 
 
@@ -144,35 +144,39 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
     from agent.assistant.config import ConfigurationError
     from agent.assistant.wiring import make_http_client, make_provider
 
-    named = (settings.api_key, settings.base_url, settings.anthropic_api_key, settings.ollama_host)
-    if settings.model is None and not any(named):
+    endpoints = (settings.api_key, settings.base_url, settings.anthropic_api_key, settings.ollama_host)
+    if settings.model is None and not any(endpoints):
         variables = "OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY or OLLAMA_HOST"
         raise ConfigurationError(
             f"no endpoint of models is set; {variables} names one, and `tellback init` looks for servers here"
         )
 
-    async def models() -> list[dict[str, Any]]:
+    async def list_available() -> list[dict[str, Any]]:
         client = make_http_client(settings)
         try:
             provider: Any = make_provider(replace(settings, model=settings.model or "any"), client)
-            found = await provider.models()  # every provider of an endpoint lists its models
+            available = await provider.models()  # the provider of each endpoint lists its models
         finally:
             await client.aclose()
-        return [{"model": model.name, "title": model.title, "context": model.context} for model in found]
+        return [{"model": model.name, "title": model.title, "context": model.context} for model in available]
 
-    listed = run(models())
-    used = settings.model_name
+    models = run(list_available())
+    current = settings.model_name
     if json:
-        print_json({"endpoint": _shown_address(settings.endpoint), "model": used or None, "models": listed})
+        print_json({"endpoint": _shown_address(settings.endpoint), "model": current or None, "models": models})
         return
     print_table(
         ("model", "in use", "context"),
         [
-            (str(row["model"]), "yes" if row["model"] == used else "", f"{row['context']:,}" if row["context"] else "")
-            for row in listed
+            (
+                str(row["model"]),
+                "yes" if row["model"] == current else "",
+                f"{row['context']:,}" if row["context"] else "",
+            )
+            for row in models
         ],
     )
-    if not listed:
+    if not models:
         print_text(f"{_shown_address(settings.endpoint)} has no models")
 
 
@@ -188,7 +192,7 @@ def _kept_keys(configuration: Configuration) -> list[dict[str, str]]:
 
 
 def _report_change(context: typer.Context, name: str, place: str, *, json: bool) -> None:
-    """Say what holds now, and in which *place*: an option or a variable beats the file."""
+    """Print the value that holds now, and in which *place* it was written; note an option or a variable that wins."""
     configuration = global_options(context).configuration()
     setting = _shown_setting(configuration, name)
     if json:

@@ -30,24 +30,24 @@ def conflicts(
 ) -> None:
     """List memories that contradict each other, such as two homes.
 
-    They are found by rules, so look at them: `tellback memories settle` says which one holds. The number before a
-    memory stands for it in other commands.
+    They are found by rules and may be wrong: look at them, and `tellback memories settle` says which one holds. The
+    number before a memory stands for it in other commands.
     """
     with opened_memory(context) as opened:
-        found = run(opened.memory.conflicts(namespace=opened.namespace, limit=limit))
-        memories = [memory for conflict in found for memory in conflict.memories]
+        contradictions = run(opened.memory.conflicts(namespace=opened.namespace, limit=limit))
+        memories = [memory for conflict in contradictions for memory in conflict.memories]
         if not json:
             keep_listing(
                 "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
             )
     if json:
-        print_json({"conflicts": found})
+        print_json({"conflicts": contradictions})
         return
-    if not found:
+    if not contradictions:
         print_text("No memories contradict each other, as far as rules can tell.")
         return
     number = 0
-    for conflict in found:
+    for conflict in contradictions:
         rows = []
         for memory in conflict.memories:
             number += 1

@@ -64,7 +64,7 @@ class DoctorCheck:
 
 
 def check_installation() -> Iterator[DoctorCheck]:
-    """Check Python, the packages that it finds under our names, and the libraries below."""
+    """Check Python, the packages that it imports under our names, and the libraries that they need."""
     from importlib.metadata import PackageNotFoundError, version
 
     import apsw
@@ -100,7 +100,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
 
 def check_token_counts() -> DoctorCheck:
-    """Say whether tokens are counted exactly."""
+    """Report whether tokens are counted exactly."""
     from memory.internals import default_counter
 
     counter = default_counter()
@@ -111,7 +111,7 @@ def check_token_counts() -> DoctorCheck:
 
 
 def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[DoctorCheck]:
-    """Fetch the table for exact token counts where it is missing, if *yes* or the answer at the terminal says so."""
+    """Fetch the table for exact token counts where it is missing, with *yes* or after a yes at the terminal."""
     from memory.internals import TABLE_HASHES, default_counter, keep_table, table_url
 
     if default_counter().exact:
@@ -127,7 +127,7 @@ def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[Doct
 
     try:
         path = keep_table(table, run(fetch()))
-    except Exception as error:  # network, disk, other bytes: whatever it is, counts stay estimates
+    except Exception as error:  # network, disk, another file than expected: counts stay estimates
         code, line = describe_error(error)
         yield DoctorCheck("token table", False, f"not fetched: {line}", "counts stay estimates; try again later", code)
     else:
@@ -165,7 +165,7 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
         ("base_url", redacted_url(settings.endpoint) if has_model else "not used"),
         ("api_key", "set" if settings.key_setting and getattr(settings, settings.key_setting) else "not set"),
         ("embedder", settings.embedder),
-        ("namespace", settings.namespace or "(the usual one)"),
+        ("namespace", settings.namespace or "(default)"),
         ("offline", "yes: only this machine may be asked" if settings.offline else "no"),
     )
     for name, value in values:
@@ -173,15 +173,15 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     yield from _check_kept_keys(configuration)
     if settings.mcp.servers:
         yield _check_mcp_servers(settings)
-    secrets = any(server.get("headers") or server.get("env") for server in settings.mcp.servers.values())
-    has_key = secrets or any(origins.get(name) == str(path) for name in KEY_SETTINGS)
+    has_secrets = any(server.get("headers") or server.get("env") for server in settings.mcp.servers.values())
+    has_key = has_secrets or any(origins.get(name) == str(path) for name in KEY_SETTINGS)
     if has_key and os.name == "posix" and path.stat().st_mode & 0o077:
         seen = "it holds a key, and others may read it"
         yield DoctorCheck("configuration", False, seen, f"chmod 600 {path}", EXIT_USAGE)
 
 
 def _check_kept_keys(configuration: Configuration) -> Iterator[DoctorCheck]:
-    """Say where keys are kept; the keyring must give them, and their file must be private."""
+    """Report where keys are kept; the keyring must return them, and their file must be private."""
     from agent.assistant.config import ConfigurationError
     from agent.assistant.key_store import kept_in, keys_path, read_keys
 
@@ -224,7 +224,7 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
         if wanted:
             try:
                 yield DoctorCheck(name, True, run(probe()))
-            except Exception as error:  # whatever keeps it from answering is what this command is asked to say
+            except Exception as error:  # any failure of the endpoint is a finding of this check
                 code, line = describe_error(error)
                 yield DoctorCheck(name, False, line, "is it running, and are address and key right?", code)
 
@@ -244,7 +244,7 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
 
     try:
         opened = open_configured_memory(settings, create=False)
-    except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
+    except Exception as error:  # any failure to open the file is a finding of this check
         code, line = describe_error(error)
         if code == EXIT_USAGE:
             yield DoctorCheck("settings", False, line, code=EXIT_USAGE)
@@ -277,13 +277,13 @@ def _access_checks(path: Path) -> Iterator[DoctorCheck]:
     if (warning := synced_warning(path)) is not None:
         yield DoctorCheck("synced folder", True, warning, SYNCED_REMEDY)
     yield DoctorCheck("disk", not remedy, f"{free / 1e9:.1f} GB free", remedy, EXIT_FILE)
-    for left in unfinished_files(path.parent):
+    for copy in unfinished_files(path.parent):
         remedy = "it may hold texts of the memory: delete it unless another command is writing it now"
-        yield DoctorCheck("unfinished copy", True, str(left), remedy)
+        yield DoctorCheck("unfinished copy", True, str(copy), remedy)
 
 
 def _backup_checks(memory: LongTermMemory, settings: AssistantSettings) -> Iterator[DoctorCheck]:
-    """Say when the last backup was made and which are damaged; every file is read whole."""
+    """Report the last backup and damaged ones; every backup is read whole."""
     backups = run(memory.backups(check=True))
     whole = [backup for backup in backups if not backup.note]
     size = sum(backup.bytes for backup in backups if backup.automatic) / 1e6
@@ -302,7 +302,7 @@ def _backup_checks(memory: LongTermMemory, settings: AssistantSettings) -> Itera
 
 
 def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
-    """Remove damaged automatic backups, finish what an erasure left undone in backups, and make one of today."""
+    """Remove damaged automatic backups, finish erasures that are due in backups, and make today's backup."""
     if not settings.memory.exists():
         return
     from agent.assistant.wiring import open_configured_memory
@@ -311,7 +311,7 @@ def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
 
     try:
         opened = open_configured_memory(settings, create=False)
-    except Exception:  # what is wrong with the file is said by its own check
+    except Exception:  # the check of the file reports what is wrong with it
         return
     try:
         database = opened.memory.database
@@ -362,7 +362,7 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
 
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
-    """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
+    """Compare the embedder's probes with those in the file; report an unfinished space migration."""
     import asyncio
 
     from memory import LocalEmbedder
@@ -386,7 +386,7 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
         try:
             problem = run(mismatch())
             seen = problem or f"{space.fingerprint}, as when the file was filled"
-        except Exception as error:  # the endpoint's own check says what is wrong with it
+        except Exception as error:  # the check of the endpoint reports what is wrong with it
             seen = f"{space.fingerprint}; not compared with the file: {describe_error(error)[1]}"
     remedy = "words alone are searched; `tellback reembed` mends it" if problem else ""
     if not remedy and type(memory.embedder) is LocalEmbedder and encoder_available():
@@ -397,7 +397,7 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
 
 
 def check_residents() -> Iterator[DoctorCheck]:
-    """Say which processes stay to answer hooks; one that does not answer is named."""
+    """Report the resident processes that answer hooks; one that gives no answer is a finding."""
     from agent.assistant.cli.resident import report_line, resident_reports
 
     for report in resident_reports():
@@ -407,7 +407,7 @@ def check_residents() -> Iterator[DoctorCheck]:
 
 
 def check_clients() -> Iterator[DoctorCheck]:
-    """Check the hooks in each client that has them: they can be started, were called, and did not fail."""
+    """Check the hooks in each client that has them: can they be started, are they called, did they fail."""
     from agent.assistant.clients.registry import HOOK_CLIENTS
     from agent.assistant.hooks.health import hook_health
     from agent.assistant.hooks.run_log import paused_since
@@ -443,7 +443,7 @@ def doctor(
     """Check everything, and say what to do.
 
     Looks at the installation, the settings, the endpoints that are set, every row of the memory file, and the hooks in
-    other clients. With --salvage it copies each part of the memory file, row by row, into NEW, where nothing may be,
+    other clients. With --salvage it copies each part of the memory file, row by row, into NEW, which must not exist,
     and says what was lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
@@ -475,7 +475,7 @@ def doctor(
 
 
 def _salvage(path: Path, new: Path, *, json: bool) -> None:
-    """Save what can be read of the memory file at *path* in *new*; exit with ``EXIT_PARTIAL`` where some was lost."""
+    """Save the readable rows of the memory file at *path* in *new*; exit with ``EXIT_PARTIAL`` where rows were lost."""
     from memory import salvage_memory
 
     report = salvage_memory(path, str(new))

@@ -104,7 +104,7 @@ def ingest(
         return
     settings = global_options(context).configuration().settings
     if pages and settings.offline:
-        raise typer.BadParameter("offline, no web page is read", param_hint="PATH")
+        raise typer.BadParameter("no web page is read while offline is set", param_hint="PATH")
     exists = settings.memory.exists()
     gone = [path for path in paths if not path.exists()]
     if gone and not exists:  # before a memory file is made for nothing
@@ -154,7 +154,7 @@ def chosen_documents(
     *,
     collection: str | None,
 ) -> Filter | None:
-    """Return the filter of the documents that the options choose; None without any. No such document is an error."""
+    """Return the filter of the documents that the options choose, None without options; no match is an error."""
     if not (sources or types or since or until):
         return None
     where = run(
@@ -175,7 +175,7 @@ def _parse_size(text: str | None) -> int | None:
         return None
     match = _SIZE.fullmatch(text.strip())
     if match is None or not (size := int(float(match[1]) * _SIZE_UNITS[match[2].casefold()])):
-        raise typer.BadParameter(f"{text!r} is no size; 500k or 10M is", param_hint="--max-size")
+        raise typer.BadParameter(f"{text!r} is not a size such as 500k or 10M", param_hint="--max-size")
     return size
 
 
@@ -225,7 +225,7 @@ def _confirm_retiring(knowledge: KnowledgeBase, gone: Sequence[Path], *, yes: bo
 def _ingest_with_progress(
     knowledge: KnowledgeBase, paths: Sequence[Path], selection: FileSelection, *, again: bool, quiet: bool
 ) -> IngestReport:
-    """Ingest with a bar; an interrupted ingest says how far it came."""
+    """Ingest *paths* with a progress bar, and return the report."""
     from memory.internals import IngestReport
 
     if not paths:
@@ -239,7 +239,7 @@ def _ingest_with_progress(
 
 @contextmanager
 def ingest_progress(*, quiet: bool) -> Iterator[Callable[[IngestProgress], None]]:
-    """Show a bar for the ingest inside; an interrupted one says how far it came."""
+    """Show a progress bar for the ingest inside the block; after Ctrl-C, print how far it came."""
     done = total = kept = 0
     try:
         with progress_bar("ingesting", quiet=quiet, in_bytes=True) as advance:
@@ -262,7 +262,7 @@ def ingest_progress(*, quiet: bool) -> Iterator[Callable[[IngestProgress], None]
 
 
 def print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
-    """Print what became of the documents, equal outcomes folded, and the totals."""
+    """Print the outcome of each document, equal ones folded, and the totals."""
     for lines in _equal_outcomes(line for line in report.lines if line.action != "unchanged"):
         action = lines[0].action
         if action == "failed" or (action in _NOT_READ and not quiet):
@@ -273,7 +273,7 @@ def print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
 
 
 def _print_unreadable(report: IngestReport) -> None:
-    """Print why nothing could be read: in one line for a single document, else in a line for each."""
+    """Print why nothing could be read: one line for a single document, else one for each outcome."""
     if len(report.lines) == 1:
         print_note(one_line(f"tellback: {report.lines[0].source}: {report.lines[0].reason}"))
         return
@@ -283,7 +283,7 @@ def _print_unreadable(report: IngestReport) -> None:
 
 
 def _equal_outcomes(lines: Iterable[IngestLine]) -> Iterator[Sequence[IngestLine]]:
-    """Yield *lines* one by one, but those of many files of one kind with the same outcome together."""
+    """Yield *lines* in groups: many files of one kind with the same outcome together, all others alone."""
     groups: dict[tuple[object, ...], list[IngestLine]] = {}
     for line in lines:
         also = bool(line.pending), bool(line.forgotten), bool(line.erased)
@@ -293,7 +293,7 @@ def _equal_outcomes(lines: Iterable[IngestLine]) -> Iterator[Sequence[IngestLine
 
 
 def _outcome_line(lines: Sequence[IngestLine]) -> str:
-    """Return the outcome of *lines*, which is the same, with the sums of their counts."""
+    """Return the outcome that *lines* share, with the sums of their counts."""
     first = lines[0]
     if len(lines) == 1:
         return one_line(str(first))
@@ -318,7 +318,7 @@ _SORT_KEYS: Final[dict[str, Callable[[DocumentInfo], Any]]] = {
 def documents(
     context: typer.Context,
     matching: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="Only those with this in their name or title.")
+        str | None, typer.Argument(metavar="[TEXT]", help="Only documents with TEXT in their name or title.")
     ] = None,
     sort: Annotated[
         Literal["newest", "modified", "name", "chunks"],
@@ -335,25 +335,27 @@ def documents(
     with opened_memory(context) as opened:
         every = [info for base in run(opened.knowledge_bases(collection)) for info in run(base.documents())]
     wanted = (matching or "").casefold()
-    found = [info for info in every if wanted in info.source.casefold() or wanted in info.title.casefold()]
-    found = sorted(sorted(found, key=_SORT_KEYS["name"]), key=_SORT_KEYS[sort], reverse=sort != "name")
-    shown = found[: len(found) if json and limit is None else limit or DEFAULT_LIMIT]
+    matches = [info for info in every if wanted in info.source.casefold() or wanted in info.title.casefold()]
+    matches = sorted(sorted(matches, key=_SORT_KEYS["name"]), key=_SORT_KEYS[sort], reverse=sort != "name")
+    shown = matches[: len(matches) if json and limit is None else limit or DEFAULT_LIMIT]
     if json:
-        print_json({"documents": shown, "total": len(found)})
+        print_json({"documents": shown, "total": len(matches)})
         return
     if not every:
         print_text("No document was ingested yet; `tellback ingest PATH` reads some.")
         return
-    if not found:
+    if not matches:
         print_text(f"None of {format_count(len(every), 'document')} has that in its name or title.")
         return
     several = len({info.collection for info in every}) > 1
     names = [(f"{info.collection}: " if several else "") + _name_and_title(info) for info in shown]
     rows = [(str(info.chunks), format_day(info.ingested), name) for info, name in zip(shown, names, strict=True)]
     print_table(("chunks", "ingested", "document"), rows, full=full)
-    chunks = format_count(sum(info.chunks for info in found), "chunk")
-    some = f"{len(shown)} of {format_count(len(found), 'document')}, the rest with --limit" if shown != found else ""
-    print_note(f"{some or format_count(len(found), 'document')}; {chunks} in all")
+    chunks = format_count(sum(info.chunks for info in matches), "chunk")
+    some = (
+        f"{len(shown)} of {format_count(len(matches), 'document')}, the rest with --limit" if shown != matches else ""
+    )
+    print_note(f"{some or format_count(len(matches), 'document')}; {chunks} in all")
 
 
 @with_error_report

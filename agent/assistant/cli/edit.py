@@ -88,14 +88,14 @@ def correct(
     if before is not None:
         print_difference(before.text, words)
     for derived in report.made:
-        print_text(f"made of it: {derived.id}: {derived}")
+        print_text(f"derived from it: {derived.id}: {derived}")
     for retired in report.retired:
-        print_text(f"had been made of the old words, and went to the archive: {retired}")
+        print_text(f"derived from the old text, now in the archive: {retired}")
     _print_undo_hint(report.operation)
 
 
 def _marking(method: str, done: str, purpose: str) -> Callable[..., None]:
-    """Return a command, for *purpose*, that calls a *method* of the memory with ids; *done* says what it did."""
+    """Return a command that calls a *method* of the memory with ids; *done* is its report, *purpose* its help."""
 
     def command(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
         _apply_change(context, ids, done, method, json=json)
@@ -108,7 +108,6 @@ pin = _marking("pin", "pinned", "Pin memories: the assistant is shown them alway
 unpin = _marking("unpin", "unpinned", "Unpin memories.")
 disable = _marking("disable", "disabled", "Keep memories out of every answer; they stay and are listed.")
 enable = _marking("enable", "enabled", "Let disabled memories be found again.")
-
 promote = _marking("promote", "promoted", "Recall memories taken for questions or small talk.")
 demote = _marking("demote", "demoted", "Recall memories only where all are asked for.")
 
@@ -132,7 +131,7 @@ def importance(
     weight: Annotated[str, typer.Option("--set", metavar="NUMBER", help="From 0 to 1, or 'none'.")],
     json: JsonOption = False,
 ) -> None:
-    """Say how much memories matter: more than others, or less."""
+    """Set how much memories matter, from 0 to 1."""
     try:
         value = None if weight == "none" else float(weight)
     except ValueError:
@@ -165,9 +164,9 @@ def end(
     at: Annotated[str, typer.Option(metavar="TIME", help="Until when it holds, or 'never'.")],
     json: JsonOption = False,
 ) -> None:
-    """Say until when memory ID holds.
+    """Set the time until which memory ID holds.
 
-    Asked for an earlier time (`tellback recall --as-of`), it is found.
+    A question about an earlier time (`tellback recall --as-of`) still finds it.
     """
     moment = _parse_end(at)
     with opened_memory(context) as opened:
@@ -214,7 +213,7 @@ def _parse_end(text: str) -> datetime | None:
 
 
 def _apply_change(context: typer.Context, ids: list[str], what: str, method: str, *values: object, json: bool) -> None:
-    """Call a *method* of the memory with the memories that *ids* name and *values*; print *what* was done to which."""
+    """Call a *method* of the memory with the memories that *ids* name and *values*; print *what* was done to them."""
     with opened_memory(context) as opened:
         ids = resolve_ids(opened, ids, changes=True)
         change: Awaitable[Operation | None] = getattr(opened.memory, method)(ids, *values, namespace=opened.namespace)
@@ -269,9 +268,10 @@ def undo(
 
 
 def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
-    """Take back the last operation that can be, after a question; return its id and the operation that did.
+    """Undo the last operation that can be undone, after a question; return its id and that of the undo.
 
-    What cannot be taken back is passed over with a note: an export, what was forgotten, what a later one stands on.
+    Operations that cannot be undone are passed over with a note: an export, an erasure, and those that later operations
+    depend on.
     """
     from memory import CannotUndo
     from memory.internals import FORGET_KIND, irreversible_reason
@@ -311,10 +311,10 @@ def operations(
     with opened_memory(context) as opened:
         memory = None if of is None else resolve_id(opened, of)
         log = opened.memory.operations(memory=memory, before=before, limit=limit + 1, namespace=opened.namespace)
-        found = run(log)
+        log_entries = run(log)
         if not json:
-            keep_listing("operations", opened, [operation.id for operation in found[:limit]])
-    page, more = found[:limit], len(found) > limit
+            keep_listing("operations", opened, [operation.id for operation in log_entries[:limit]])
+    page, more = log_entries[:limit], len(log_entries) > limit
     if json:
         print_json({"operations": page, "next": page[-1].id if more else None})
         return
@@ -337,7 +337,7 @@ def operations(
 
 
 def _standing_operations(opened: OpenedMemory) -> Iterator[Operation]:
-    """Yield the operations that are neither an undo nor undone, the newest first."""
+    """Yield the operations in effect, newest first: neither undone nor an undo themselves."""
     before: str | None = None
     while True:
         page = run(opened.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=opened.namespace))
@@ -350,10 +350,10 @@ def _standing_operations(opened: OpenedMemory) -> Iterator[Operation]:
 def _operation_lines(opened: OpenedMemory, operation: Operation) -> list[str]:
     """Return lines about an operation: itself, and the first of its memories."""
     ids = [change.id for change in operation.changes]
-    found = run(opened.memory.get(ids[:_LISTED_IDS], namespace=opened.namespace))
+    memories = run(opened.memory.get(ids[:_LISTED_IDS], namespace=opened.namespace))
     lines = [
         fit_line(f"  {id}  {one_line(memory.text) if memory is not None else 'not in any answer now'}")
-        for id, memory in zip(ids, found, strict=False)
+        for id, memory in zip(ids, memories, strict=False)
     ]
     if len(ids) > _LISTED_IDS:
         lines.append(f"  and {len(ids) - _LISTED_IDS} more")

@@ -24,7 +24,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, EXIT_PARTIAL, EXIT_INTERRUPTE
 if TYPE_CHECKING:
     from vectorstore import Finding
 
-# Typer keeps the base of its usage errors in a private place, and in another one from version to version.
+# Typer keeps the base of its usage errors in a private module, which changes from version to version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 

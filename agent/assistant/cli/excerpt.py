@@ -12,7 +12,7 @@ from agent.assistant.resident.host import current_environment
 _LINES: Final = 4
 _LEAST_WORD_LENGTH: Final = 3
 _STEM_LENGTH: Final = 5
-"""Words that agree so far are taken for forms of one: crude, and only for what is shown."""
+"""Characters in which two words must agree to count as forms of one: crude, but only the display depends on it."""
 _WORD: Final = re.compile(r"\w+")
 CUT: Final = "…"
 
@@ -25,10 +25,10 @@ def question_pattern(question: str) -> re.Pattern[str] | None:
 
 
 def excerpt(text: str, pattern: re.Pattern[str] | None, *, indent: int, full: bool) -> tuple[list[str], bool]:
-    """Return *text* in safe lines of the width of the screen less *indent*, and whether some were left out.
+    """Return *text* in safe lines of the screen's width less *indent*, and whether lines were left out.
 
-    Of more than four lines, those four are chosen that have the most different words of *pattern*, the first of equals.
-    With *full* the lines are those of the text, whole.
+    A longer text is cut to the four neighbouring lines with the most different words of *pattern*, the first such four.
+    With *full* all lines of the text are returned, unbroken.
     """
     plain = escape_controls(text)
     if full:

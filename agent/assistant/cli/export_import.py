@@ -41,14 +41,14 @@ def export(
 ) -> None:
     """Write the memory to FILE, as JSON Lines.
 
-    The file holds everything in plain text, vectors too; it is for you alone (mode 0600). That it was made is recorded,
-    and named by every later forget.
+    The file holds everything in plain text, vectors too, and only you may read it (mode 0600). The export is recorded,
+    and every later forget names it.
     """
     scopes, condition = parse_scopes(scope or [], name="--scope"), parse_filter(where, name="--where")
     to_stream = str(file) == "-"
     if to_stream and json:
         raise typer.BadParameter("an export on standard output is JSON already", param_hint="--json")
-    with opened_memory(context) as opened, progress_bar("exporting", quiet=quiet or json) as shown:
+    with opened_memory(context) as opened, progress_bar("exporting", quiet=quiet or json) as advance:
         report = run(
             opened.memory.export(
                 sys.stdout.buffer if to_stream else file,
@@ -57,15 +57,15 @@ def export(
                 where=condition,
                 scopes=scopes,
                 tags=tag or (),
-                on_progress=lambda done: shown(done, 0, ""),
+                on_progress=lambda done: advance(done, 0, ""),
             )
         )
     if json:
         print_json(report)
     else:
         show = print_note if to_stream else print_text
-        where = "standard output" if to_stream else report.path
-        show(f"wrote {format_count(sum(report.counts.values()), 'item')} to {where}")
+        place = "standard output" if to_stream else report.path
+        show(f"wrote {format_count(sum(report.counts.values()), 'item')} to {place}")
         for kind, count in report.counts.items():
             if count:
                 show(f"  {kind}: {count}")
@@ -74,7 +74,7 @@ def export(
 
 _REASON_LINE_LIMIT = 20
 _FOLDED_FROM = 2
-"""Equal reasons, of more lines than this, are one line."""
+"""Lines with the same reason above which they are printed as one."""
 
 
 def import_own_export(
@@ -99,13 +99,15 @@ def import_own_export(
         if mode == "replace" and not dry_run:
             plan = run(memory.import_(file, **options, dry_run=True))
             removed = format_count(plan.removed, "entry", "entries")
-            question = f"{removed} will be gone, and the file in their place. Go on?"
+            question = f"{removed} will be replaced by the file. Go on?"
             if plan.removed and not yes and not confirm(question):
                 print_note("tellback: nothing was imported")
                 raise typer.Exit(EXIT_FAILED)
-        with progress_bar("importing", quiet=quiet or json) as shown:
+        with progress_bar("importing", quiet=quiet or json) as advance:
             report = run(
-                memory.import_(file, **options, dry_run=dry_run, on_progress=lambda done, total: shown(done, total, ""))
+                memory.import_(
+                    file, **options, dry_run=dry_run, on_progress=lambda done, total: advance(done, total, "")
+                )
             )
         to_embed = report.pending and not dry_run
         embedded = run(memory.flush(namespace=opened.namespace)) if to_embed else BackfillReport()

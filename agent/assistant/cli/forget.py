@@ -89,11 +89,13 @@ class ForgetOptions:
             raise typer.BadParameter(f"{' and '.join(named)} do not go together")
         if not named:
             raise typer.BadParameter(
-                "an ID, a number of the last list (2 or '#2'), or what else is to go, is needed",
+                "an ID, a number of the last list (2 or '#2'), or an option that selects memories is needed",
                 param_hint="ID",
             )
         if self.receipt is not None and self.receipt.exists():
             raise typer.BadParameter(f"{self.receipt} is there already", param_hint="--receipt")
+        if self.receipt is not None and not self.receipt.parent.is_dir():  # else it would be lost after the forgetting
+            raise typer.BadParameter(f"{self.receipt.parent}: no such folder", param_hint="--receipt")
         if self.text and self.verify is None:
             raise typer.BadParameter("belongs to --verify", param_hint="--text")
 
@@ -129,7 +131,7 @@ def forget(context: typer.Context, options: ForgetOptions) -> None:
 def _forget_confirmed(
     opened: OpenedMemory, selection: dict[str, Any], options: ForgetOptions
 ) -> tuple[Receipt, list[str]]:
-    """Return the receipt, and a line for each of the first other memories that went for the same words."""
+    """Return the receipt, and a line for each of the first other memories that went because they repeat the words."""
     memory, namespace = opened.memory, opened.namespace
 
     def call(**how: Any) -> Receipt:
@@ -159,9 +161,9 @@ def _forget_confirmed(
 def _query_selection(
     opened: OpenedMemory, selection: dict[str, Any], query: str, options: ForgetOptions
 ) -> dict[str, Any]:
-    """Return the selection by *query*: for a dry run the query itself, else the ids that it finds.
+    """Return the selection by *query*: for a dry run the query itself, else the ids that the user chose of its hits.
 
-    ``--yes`` alone does not agree to memories that nobody has seen.
+    ``--yes`` is refused: nobody has seen what the query finds.
     """
     by_query = {**selection, "query": query, "k": options.count}
     if options.dry_run:
@@ -242,7 +244,7 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, also: list[str], *, d
             f"can be taken back until {format_minute(receipt.due)}: tellback forget --take-back {receipt.operation}"
         )
     if receipt.named:
-        print_note(f"made with what goes, and kept: {', '.join(receipt.named)}")
+        print_note(f"derived from other memories too, and kept: {', '.join(receipt.named)}")
     for copy in receipt.unreached if forgotten else ():
         print_note(f"{copy.kind} {copy.path}: {'removed' if copy.removed else copy.note or 'may still hold it'}")
     if receipt.pending:
@@ -251,10 +253,10 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, also: list[str], *, d
 
 def _memory_lines(opened: OpenedMemory, ids: Sequence[str], *, limit: int = _LISTED_MEMORIES) -> list[str]:
     """Return a line with id, origin and text for each of the first *limit* memories."""
-    found = run(opened.memory.get(ids[:limit], namespace=opened.namespace))
+    memories = run(opened.memory.get(ids[:limit], namespace=opened.namespace))
     lines = [
         fit_line(f"{short_id(memory.id)}  {_origin(memory)}  {one_line(memory.text)}", indent=_LIST_INDENT)
-        for memory in found
+        for memory in memories
         if memory is not None
     ]
     return _with_rest(lines, len(ids) - limit)
@@ -262,8 +264,8 @@ def _memory_lines(opened: OpenedMemory, ids: Sequence[str], *, limit: int = _LIS
 
 def _origin_lines(opened: OpenedMemory, ids: Sequence[str]) -> list[str]:
     """Return a line with id and origin, without words, for each of the first memories."""
-    found = run(opened.memory.get(ids[:_LISTED_MEMORIES], namespace=opened.namespace))
-    lines = [f"{short_id(memory.id)}  {_origin(memory)}" for memory in found if memory is not None]
+    memories = run(opened.memory.get(ids[:_LISTED_MEMORIES], namespace=opened.namespace))
+    lines = [f"{short_id(memory.id)}  {_origin(memory)}" for memory in memories if memory is not None]
     return _with_rest(lines, len(ids) - _LISTED_MEMORIES)
 
 

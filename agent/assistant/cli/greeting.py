@@ -1,6 +1,6 @@
 """``tellback`` alone: where the memory is, what it can do now, and one next step.
 
-It imports little and opens no memory, so that it is there at once.
+It imports little and opens no memory, so that it appears at once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def greet(options: GlobalOptions) -> None:
 
 
 def run_greeting() -> int:
-    """Greet, as a process does that was given no arguments; return the exit code."""
+    """Print the greeting of a process without arguments; return the exit code."""
     try:
         greet(GlobalOptions())
     except BrokenPipeError:
@@ -99,7 +99,7 @@ def run_greeting() -> int:
 
 
 def _contents(configuration: Configuration) -> Contents:
-    """Return what the file holds in the namespace of the settings; a missing file is empty."""
+    """Return the counts of the file in the namespace of the settings; a missing file is empty."""
     settings = configuration.settings
     if not settings.memory.exists():
         return Contents()
@@ -136,11 +136,11 @@ def _clients() -> KnownClients:
 def _clients_text(clients: KnownClients) -> str:
     connected = f"{', '.join(clients.connected)} connected" if clients.connected else ""
     others = f"{', '.join(clients.others)} here, not connected" if clients.others else ""
-    return "; ".join(filter(None, (connected, others))) or "none of those it knows is here"
+    return "; ".join(filter(None, (connected, others))) or "no supported client on this machine"
 
 
 def _next_step(configuration: Configuration, contents: Contents, clients: KnownClients) -> tuple[str, str]:
-    """Return the command that serves most now, and what for."""
+    """Return the next command to suggest, and its purpose."""
     is_new = not configuration.settings.memory.exists()
     if contents.problem:
         return "tellback doctor", "says what is wrong, and what to do"

@@ -21,11 +21,11 @@ _QUIET: Final = 0.2
 """Seconds after a request in which the next one often comes."""
 _RELEASE_AFTER: Final = 300.0
 _KEPT_BYTES: Final = 300_000_000
-"""A process that holds more closes the memories that nobody asked for five minutes."""
+"""Size of the process above which it closes the memories that were not used for five minutes."""
 
 
 class HostedCommands:
-    """Runs commands as their own processes would; any thread may call. *idle* is what the last settings say."""
+    """Runs commands as their own processes would; any thread may call. *idle* is from the last command's settings."""
 
     def __init__(self) -> None:
         self._pool = MemoryPool()
@@ -34,8 +34,8 @@ class HostedCommands:
     def run(self, request: Mapping[str, Any], data: bytes) -> CommandOutput | None:
         """Return the outcome of the command of *request*, with *data* as its standard input.
 
-        None where its own process is to run it: one with another home, zone or installation than this resident's, and
-        every command that fails.
+        None sends the command back to its own process: one with another home, zone or installation than this
+        resident's, and every command that fails.
         """
         if request["identity"] != wire.identity(os.environ):
             return None
@@ -62,16 +62,16 @@ class HostedCommands:
         return self._pool.open_paths()
 
     def pause(self, seconds: float) -> int:
-        """Leave the files whole, and release what is not worth its room, when nobody has asked for so long.
+        """Empty the logs of open files, start due backups, and close unused memories; return how many were closed.
 
-        Returns how many memories were closed.
+        *seconds* is the time since the last request.
         """
         if seconds > _QUIET:
             self._pool.empty_logs()
             for settings in self._pool.open_settings():
                 start_if_due(settings)
-        worth = seconds <= _RELEASE_AFTER or resident_bytes() <= _KEPT_BYTES
-        return 0 if worth else self._pool.release(unused_for=_RELEASE_AFTER)
+        keeps_all = seconds <= _RELEASE_AFTER or resident_bytes() <= _KEPT_BYTES
+        return 0 if keeps_all else self._pool.release(unused_for=_RELEASE_AFTER)
 
     def close(self) -> None:
         """Release all memories that no command uses."""

@@ -78,7 +78,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
     files = options.files or []
     for file in files:
         if not file.exists():
-            raise typer.BadParameter(f"{file} is not there", param_hint="FILE")
+            raise typer.BadParameter(f"{file}: no such file or folder", param_hint="FILE")
     name = options.from_ or _recognised(files)
     source = conversation_source(name)
     _refuse_unused(options, name)
@@ -114,7 +114,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
 
 
 def _recognised(files: Sequence[Path]) -> str:
-    """Return the format of *files*; unknown and different ones raise."""
+    """Return the format that all *files* have; an unknown format, or several, raise ``BadParameter``."""
     from agent.assistant.importers.registry import FORMATS, recognised_format
 
     if not files:
@@ -123,7 +123,7 @@ def _recognised(files: Sequence[Path]) -> str:
     for file, name in formats.items():
         if name is None:
             known = ", ".join(FORMATS)
-            problem = f"{file} is of no format that is known; --from says which: {known}"
+            problem = f"{file} is of no format that is known; name it with --from: {known}"
             raise typer.BadParameter(problem, param_hint="FILE")
     names = list(dict.fromkeys(filter(None, formats.values())))
     if len(names) > 1:
@@ -134,20 +134,20 @@ def _recognised(files: Sequence[Path]) -> str:
 
 
 def _refuse_unused(options: ImportOptions, name: str) -> None:
-    """Raise for an option that the format *name* has no use for."""
+    """Raise ``BadParameter`` for an option that the format *name* does not use."""
     from agent.assistant.importers.registry import TELLBACK
     from agent.assistant.importers.tables import TABLE_FORMATS
 
-    given = {"--text": options.text, "--time": options.time, "--tags": options.tags}
-    unused = [option for option, value in given.items() if value is not None and name not in TABLE_FORMATS]
+    columns = {"--text": options.text, "--time": options.time, "--tags": options.tags}
+    unused = [option for option, value in columns.items() if value is not None and name not in TABLE_FORMATS]
     unused += ["--mode"] if options.mode != "merge" and name != TELLBACK else []
     unused += ["--trust"] if options.trust and name not in (TELLBACK, *TABLE_FORMATS) else []
     if unused:
-        raise typer.BadParameter(f"has no meaning for what {name} is", param_hint=unused[0])
+        raise typer.BadParameter(f"does not apply to the format {name}", param_hint=unused[0])
 
 
 def _source_files(source: ConversationSource, files: Sequence[Path]) -> list[Path]:
-    """Return the files with conversations of *source*: in *files*, or without any in its own places."""
+    """Return the files with conversations of *source*: those in *files*, or without any, in its default places."""
     from agent.assistant.clients.registry import HOOK_CLIENTS
     from agent.assistant.importers.export_files import export_files
     from agent.assistant.importers.registry import LLM
@@ -171,7 +171,7 @@ def _source_files(source: ConversationSource, files: Sequence[Path]) -> list[Pat
 
 @contextmanager
 def _opened_for(context: typer.Context, *, dry_run: bool) -> Iterator[OpenedMemory]:
-    """Open the memory; for a dry run where there is none, an empty one elsewhere."""
+    """Open the memory; for a dry run without one, an empty temporary one."""
     options = global_options(context)
     with ExitStack() as stack:
         if dry_run and not os.path.lexists(options.configuration().settings.memory):
@@ -188,7 +188,7 @@ def _import_conversations(
 
     with (
         _opened_for(context, dry_run=options.dry_run) as opened,
-        progress_bar("importing", quiet=options.quiet or options.json, in_bytes=True) as shown,
+        progress_bar("importing", quiet=options.quiet or options.json, in_bytes=True) as advance,
     ):
         report = run(
             import_transcripts(
@@ -197,7 +197,7 @@ def _import_conversations(
                 memory=opened.memory,
                 settings=HookSettings.of(opened.settings),
                 dry_run=options.dry_run,
-                on_progress=shown,
+                on_progress=advance,
             )
         )
     if options.json:
@@ -226,12 +226,12 @@ def _import_tables(context: typer.Context, format: TableFormat, files: Sequence[
     sizes = [file.stat().st_size for file in files]
     with (
         _opened_for(context, dry_run=options.dry_run) as opened,
-        progress_bar("importing", quiet=options.quiet or options.json, in_bytes=True) as shown,
+        progress_bar("importing", quiet=options.quiet or options.json, in_bytes=True) as advance,
     ):
         for number, file in enumerate(files):
 
             def on_progress(position: int, before: int = sum(sizes[:number]), name: str = file.name) -> None:
-                shown(before + position, sum(sizes), name)
+                advance(before + position, sum(sizes), name)
 
             run(
                 import_table(

@@ -59,7 +59,7 @@ def init(
 
 
 def offer_set_up(options: GlobalOptions) -> None:
-    """Ask whether to set up now, and do so after a yes; to leave it in the middle leaves everything as it was."""
+    """Ask whether to set up now, and do so after a yes; an abort changes nothing."""
     print_note("This is the first conversation here, and no model is set up.")
     if not confirm("Look for one, and ask for your name, language and time zone? It takes a minute."):
         print_note("`tellback init` does so at any time.")
@@ -79,7 +79,7 @@ def set_up(
     asks: bool,
     is_first_chat: bool = False,
 ) -> None:
-    """Set up by what is *given*, and by questions where it *asks*; write it, and say what was written where."""
+    """Set up the *given* settings, and where it *asks*, those of the answers; write and report them."""
     configuration = options.configuration(may_be_missing=True)
     settings = configuration.settings
     values = _checked(given)
@@ -88,13 +88,13 @@ def set_up(
         print_note(f"The memory is one file: {shown_path(settings.memory)}")
         if warning is not None:
             print_note(f"{warning}: {SYNCED_REMEDY}")
-    found = FoundServers()
+    servers = FoundServers()
     model: ModelChoice | None = None
     if options.flags.get("model") is not None or server is not None:
         model = run(named_model(options.flags.get("model"), server, key, configuration))
     else:
-        found = _search(configuration, asks=asks)
-        model = choose_model(found, configuration) if asks else default_model(found, settings)
+        servers = _search(configuration, asks=asks)
+        model = choose_model(servers, configuration) if asks else default_model(servers, settings)
     chosen = settings if model is None else with_settings(settings, model.values)
     if asks:
         values |= _asked(values, chosen, options)
@@ -105,13 +105,13 @@ def set_up(
     _write(configuration, values, model)
     after = options.configuration(may_be_missing=True)
     if options.json:
-        _print_object(after, found, values, warning)
+        _print_object(after, servers, values, warning)
     else:
         _print_report(after, model, asks=asks, warning=None if asks else warning, is_first_chat=is_first_chat)
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, str | bool | None]:
-    """Return what was given of *given*; a value that a setting cannot have raises ``BadParameter``."""
+    """Return the *given* settings that are not None, checked; an unusable value raises ``BadParameter``."""
     values = {name: value for name, value in given.items() if value is not None}
     for name, value in values.items():
         try:
@@ -133,7 +133,7 @@ def _search(configuration: Configuration, *, asks: bool) -> FoundServers:
 def _asked(
     given: Mapping[str, Any], settings: AssistantSettings, options: GlobalOptions
 ) -> dict[str, str | bool | None]:
-    """Ask for what was not *given*; return the answers, without what stays as it is."""
+    """Ask for the settings that were not *given*; return the answers by setting."""
     answers: dict[str, str | bool | None] = {}
     if "name" not in given:
         suggested = settings.name or _login_name()
@@ -153,7 +153,7 @@ def _asked(
 
 
 def _ask_setting(name: str, question: str, suggested: str | None) -> str | None:
-    """Ask until the answer is one that the setting *name* can have; Enter takes what is *suggested*."""
+    """Ask until the setting *name* can have the answer; Enter takes the *suggested* one."""
     while True:
         answer = ask_line(question, suggested)
         try:
@@ -248,7 +248,7 @@ def _print_report(
 
 
 def _key_line(configuration: Configuration) -> str | None:
-    """Return where the key of the model's endpoint comes from; None where there is none."""
+    """Return the place of the key of the model's endpoint in words; None where there is no key."""
     settings = configuration.settings
     name = settings.key_setting
     if settings.model is None or name is None or (key := getattr(settings, name)) is None:
@@ -262,7 +262,7 @@ def _key_line(configuration: Configuration) -> str | None:
 
 
 def _print_object(
-    configuration: Configuration, found: FoundServers, values: Mapping[str, Any], warning: str | None
+    configuration: Configuration, servers: FoundServers, values: Mapping[str, Any], warning: str | None
 ) -> None:
     settings = configuration.settings
     print_json(
@@ -273,9 +273,10 @@ def _print_object(
             "key": _key_line(configuration),
             **{name: getattr(settings, name) for name in ("name", "language", "zone", "extract_facts")},
             "servers": [
-                {"server": server.title, "address": server.address, "models": server.models} for server in found.servers
+                {"server": server.title, "address": server.address, "models": server.models}
+                for server in servers.servers
             ],
-            "keys_for": [server.title for server in found.services],
+            "keys_for": [server.title for server in servers.services],
             "warning": warning,
         }
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.assistant.config import Configuration
 
 _PASSED_ON = ("memory", "namespace")
-"""Settings that a client's own processes would not know, where an option or the environment gave them."""
+"""Settings passed on to the client's processes where an option or the environment set them."""
 
 
 @with_error_report
@@ -35,10 +35,10 @@ def install(
 ) -> None:
     """Connect a client to this memory.
 
-    Adds the memory server, hooks and a skill to the files of CLIENT, as far as it has such. Other settings stay as they
-    are, and a copy of each changed file is kept beside it. A memory file or namespace that is given, here or in the
-    environment, is passed on to the client. `tellback hooks pause` stops the hooks in all clients, `tellback hooks
-    resume` has them go on.
+    Adds the memory server, hooks and a skill to the files of CLIENT, as far as it supports them. Other settings stay as
+    they are, and a copy of each changed file is kept beside it. A memory file or namespace given here or in the
+    environment is passed on to the client. `tellback hooks pause` stops the hooks in all clients, `tellback hooks
+    resume` lets them go on.
     """
     if client is None:
         _list_clients(json=json)

@@ -68,10 +68,10 @@ def _memory_json(memory: Memory) -> dict[str, Any]:
     return {**_fields(memory, _MEMORY_KEYS), **place, "metadata": memory.metadata, "revision": memory.revision}
 
 
-def found_json(found: RecallResult, *, explain: bool, around: bool) -> dict[str, Any]:
+def found_json(result: RecallResult, *, explain: bool, around: bool) -> dict[str, Any]:
     """Return the result of a recall; *explain*: with the parts of each score, *around*: with each hit's neighbours."""
-    hits = [_hit_json(hit, explain=explain, around=around) for hit in found]
-    return {"hits": hits, **_fields(found, "confidence abstain searched tokens_exact notes beyond")}
+    hits = [_hit_json(hit, explain=explain, around=around) for hit in result]
+    return {"hits": hits, **_fields(result, "confidence abstain searched tokens_exact notes beyond")}
 
 
 def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:

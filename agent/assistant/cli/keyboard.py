@@ -1,4 +1,4 @@
-"""Keyboard of the terminal while an answer is written: keys are kept for the next prompt, and not shown meanwhile."""
+"""Keyboard of the terminal while an answer is written: keys wait for the next prompt, and are not shown meanwhile."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 _modes: Final[list[tuple[int, list[Any]]]] = []
-"""Modes of the terminal that were changed, the last one last."""
+"""Modes of the terminal before they were changed, innermost last."""
 
 
 @contextmanager
 def quiet_keyboard(*, quiet: bool = True) -> Iterator[None]:
-    """Show no key, and take Enter as it is, inside the block; Ctrl-C works. A system without termios is left alone."""
+    """Show no keys and translate no Enter inside the block; Ctrl-C works. Without termios nothing changes."""
     if not quiet:
         yield
         return
@@ -40,9 +40,9 @@ def quiet_keyboard(*, quiet: bool = True) -> Iterator[None]:
 
 @contextmanager
 def answering_keyboard() -> Iterator[None]:
-    """Read lines as usual inside the block, which may stand in a quiet one; keys pressed before are thrown away.
+    """Read lines as usual inside the block, which may stand in a quiet one; keys pressed before are discarded.
 
-    So nothing that was typed ahead answers a question that nobody had seen.
+    So nothing typed ahead answers a question that had not been shown.
     """
     if not _modes:
         yield

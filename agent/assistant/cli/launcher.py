@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or say in one line that Python is too old, or whose module stands in our place.
+    """Run the command line, or print in one line that Python is too old, or which module shadows ours.
 
     A command that a resident process may answer goes there first, before anything else is imported.
     """
@@ -19,7 +19,7 @@ def main() -> None:
         from agent.assistant.resident.client import run_by_resident
 
         if run_by_resident(sys.argv[1:], os.environ):
-            os._exit(0)  # nothing is left to be cleaned up, which takes a tenth of a hook's time
+            os._exit(0)  # nothing is left to clean up, and an orderly exit takes a tenth of a hook's time
         from agent.assistant.cli import main as run
     except ImportError as error:
         expected = ("Python finds ", "Tellback needs ")

@@ -1,8 +1,8 @@
 """Numbers of the last listing: ``#2`` or ``2`` in place of an id, for the terminal on which the list was shown.
 
 A small private file (0600) in the folder of states holds the ids of a terminal's last lists, never a word of a memory.
-It is of use for an hour. What changes a memory takes only numbers that are ten minutes old at most, and of a memory
-that has not changed since.
+The numbers hold for an hour. A command that changes a memory takes only numbers of the last ten minutes, and only while
+the memory has not changed since it was listed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _COMMANDS: Final = {
 
 
 def listing_number(word: str) -> int | None:
-    """Return the number that *word* is, as ``#2`` or ``2``; None if it is none."""
+    """Return the number that *word* writes as ``#2`` or ``2``; None for any other word."""
     match = _NUMBER.fullmatch(word)
     return None if match is None else int(match[1] or match[2])
 
 
 def keep_listing(kind: ListingKind, opened: OpenedMemory, ids: Sequence[str], revisions: Sequence[int] = ()) -> None:
-    """Keep what the numbers of a list stand for; without a terminal, or a folder for it, nothing is kept."""
+    """Keep the *ids* and *revisions* of a printed list for its numbers; without a terminal nothing is kept."""
     path = _listing_path()
     if path is None:
         return
@@ -63,7 +63,7 @@ def keep_listing(kind: ListingKind, opened: OpenedMemory, ids: Sequence[str], re
 def listed_id(kind: ListingKind, opened: OpenedMemory, word: str, *, changes: bool) -> tuple[str, int | None]:
     """Return the id that the number *word* stands for, and the revision that was listed.
 
-    *changes*: it is to be changed or removed, so the list must be a new one.
+    *changes*: the command changes or removes it, so the list must be recent.
     """
     command = f"tellback {_COMMANDS[kind]}"
     path, number = _listing_path(), listing_number(word)

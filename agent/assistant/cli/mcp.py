@@ -24,7 +24,7 @@ TOKEN_VARIABLE = "TELLBACK_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8931
 _LOOPBACK = "127.0.0.1"
 _SECONDS_TO_FAIL = 0.2
-"""What cannot be opened mostly fails by then, and ends the command; what fails later is the answer to each call."""
+"""Time in which most memories that cannot be opened fail, which ends the command; a later failure answers each call."""
 
 
 @with_error_report
@@ -37,7 +37,7 @@ def mcp(
 ) -> None:
     """Serve the memory to MCP clients, by pipes or HTTP.
 
-    A client starts it by itself once it is configured to.
+    A client that is connected with `tellback install` starts it by itself.
     """
     if not http and (host, port) != (_LOOPBACK, _DEFAULT_PORT):
         raise typer.BadParameter("goes with --http", param_hint="--host and --port")
@@ -48,7 +48,7 @@ def mcp(
     from agent.mcp.transports import serve_http, serve_stdio
 
     async def serve() -> None:
-        # A client waits for the list of tools, which needs no memory; to open one may take seconds the first time.
+        # A client waits for the list of tools, which needs no memory; opening one may take seconds the first time.
         opening = asyncio.ensure_future(asyncio.to_thread(open_configured_memory, configuration.settings))
 
         async def close() -> None:
@@ -81,7 +81,7 @@ def mcp(
 
 
 def _project_filter() -> Filter | None:
-    """Return the filter of the git repository in which a client started this; None elsewhere."""
+    """Return the filter of the git repository in which a client started this process; None elsewhere."""
     from agent.assistant.clients.project import project_of
     from agent.assistant.hooks.answer import project_filter
 
@@ -91,7 +91,7 @@ def _project_filter() -> Filter | None:
 
 
 def _token(configuration: Configuration) -> tuple[str, str]:
-    """Return the token, and a shell's way to it."""
+    """Return the token, and the shell expression that yields it."""
     from agent.mcp.transports import read_or_make_token
 
     if token := os.environ.get(TOKEN_VARIABLE):

@@ -99,7 +99,7 @@ class ListOptions:
         return {name: value for name, value in filters.items() if value not in (None, [])}
 
     def words(self) -> Iterator[str]:
-        """Yield the options that were given, as they are typed."""
+        """Yield the options that differ from their defaults, as they are typed."""
         for field in fields(self):
             value, name = getattr(self, field.name), field.name.replace("_", "-")
             if field.name == "json" or value is None or value == field.default:
@@ -171,8 +171,8 @@ def show(
         (memory,) = run(opened.memory.get([id], namespace=opened.namespace))
         if memory is None:
             run(opened.memory.history(id, namespace=opened.namespace))
-            gone = f"it was taken back, or merged into another; `tellback memories history {id}` tells"
-            raise ArgumentError("id", id, f"a memory that is there is needed ({gone})")
+            gone = f"it was taken back, or merged into another: see `tellback memories history {id}`"
+            raise ArgumentError("id", id, f"the id of an existing memory is needed ({gone})")
     if json:
         print_json(memory)
         return
@@ -241,7 +241,7 @@ def stats(
 def namespaces(context: typer.Context, json: JsonOption = False) -> None:
     """List the namespaces of the memory file.
 
-    None sees another's memories; this list is for you, to whom the file belongs.
+    No namespace sees another's memories; this list is for the owner of the file.
     """
     with opened_memory(context) as opened:
         counts = run(opened.memory.namespaces())

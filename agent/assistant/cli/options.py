@@ -101,7 +101,7 @@ def parse_scopes(words: Sequence[str], *, name: str) -> dict[str, str] | None:
 
 
 def parse_filter(text: str | None, *, name: str) -> Mapping[str, Any] | None:
-    """Return the filter that *text* writes as a JSON object."""
+    """Return the filter in the JSON object *text*; None for None."""
     if text is None:
         return None
     try:

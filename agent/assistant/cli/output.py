@@ -1,9 +1,9 @@
 r"""Output of commands: lines, JSON and tables on standard output, notes and progress on standard error.
 
 Text that others wrote is made safe to print. A memory may hold escape sequences that clear the screen, marks that
-reverse the direction of writing, or letters that nobody sees. They stay in the memory as they were said; on a screen
-they are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of the terminal, or of 80 columns where it is
-piped, unless it is asked for whole.
+reverse the direction of writing, or invisible characters. They stay in the memory as they were said; on a screen they
+are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of the terminal, or to 80 columns where it is piped,
+unless it is asked for whole.
 
 A line about an operation says what changed in which memory, and never shows the text of memories. A line about a score
 gives its parts, the largest first, and the words that matched.
@@ -45,7 +45,7 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def describe_profile(memory: LongTermMemory) -> str:
-    """Return in words what the cosines of the memory's embedder weigh and prove, and how that is known."""
+    """Return the profile of the memory's embedder in words: the weights of its cosines, and how they are known."""
     from memory.internals import known_profile
 
     space = memory.store.space
@@ -64,7 +64,7 @@ def describe_profile(memory: LongTermMemory) -> str:
 
 def escape_controls(text: str) -> str:
     """Return *text* with control and invisible characters as escapes; line feeds and tabs stay."""
-    return _CONTROL_CHARACTERS.sub(lambda found: _python_escape(found[0]), text.replace("\r\n", "\n"))
+    return _CONTROL_CHARACTERS.sub(lambda match: _python_escape(match[0]), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -73,8 +73,8 @@ def one_line(text: str) -> str:
 
 
 def escape_json_controls(text: str) -> str:
-    """Return the JSON *text* with the same characters as JSON escapes; its value stays the same."""
-    return _CONTROL_CHARACTERS.sub(lambda found: _json_escape(found[0]), text)
+    """Return the JSON *text* with control and invisible characters as JSON escapes; its value stays the same."""
+    return _CONTROL_CHARACTERS.sub(lambda match: _json_escape(match[0]), text)
 
 
 def _python_escape(character: str) -> str:
@@ -101,7 +101,7 @@ def print_text(text: str = "", *, indent: str = "") -> None:
 
 
 def print_line(line: str) -> None:
-    """Print a line that is safe already, and may hold a link or bold words where they go to a terminal."""
+    """Print a line that is safe already; for a terminal it may hold a link or bold words."""
     _write(line)
 
 
@@ -137,7 +137,7 @@ def _write(text: str, *, end: str = "\n", error: bool = False) -> None:
 
 
 def escape_unencodable() -> None:
-    """Have the standard streams escape what their encoding lacks: no text of a memory may fail for it."""
+    """Make the standard streams escape characters that their encoding lacks, so that printing never fails."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -233,9 +233,9 @@ def print_table(
 ) -> None:
     """Print *rows* under *headings*, columns aligned; only the last one may be long.
 
-    Cells are cut to the width of the screen; with *full* they are not, and with None not where the table is piped. The
-    first *whole* columns are never cut: ids, which somebody is to copy. A column between them and the last in which
-    there is nothing is left out where cells are cut. A pipe that gets less than all is told so on standard error.
+    Cells are cut to the width of the screen, unless *full* is True, or None and the output is piped. The first *whole*
+    columns are never cut: ids, which are to be copied. An empty column between them and the last is left out where
+    cells are cut. A note on standard error says that a piped table was cut.
     """
     from rich.cells import cell_len
 
@@ -276,7 +276,7 @@ def print_table(
 
 
 def note_shortened() -> None:
-    """Say on standard error that a pipe got shortened texts; who looks at a terminal sees it."""
+    """Print on standard error that the piped texts are shortened; on a terminal the ellipses show it."""
     if not sys.stdout.isatty():
         print_note("texts are shortened; --full prints them whole")
 
@@ -289,7 +289,7 @@ def _truncate_cell(text: str, width: int) -> str:
 
 
 OnStep: TypeAlias = Callable[[int, int, str], None]
-"""Takes what is done, of how much, and the last item."""
+"""Function of the work done, the whole work, and the last item."""
 
 
 @contextmanager
@@ -321,14 +321,14 @@ def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[
 
 
 class TimeLeft:
-    """Estimate of the time that is left, by the average speed so far; it moves slowly, since work comes in waves."""
+    """Estimate of the time left, by the average speed so far, smoothed: the speed of the work varies."""
 
     def __init__(self) -> None:
         self._began: float | None = None
         self._end = 0.0
 
     def after(self, done: int, total: int, now: float) -> str:
-        """Return the time that is left at *now* (seconds), after *done* of *total*; "" as long as it is not known."""
+        """Return the time left at *now* (seconds) after *done* of *total*; "" while there is no estimate."""
         if self._began is None:
             self._began = now
         elapsed = now - self._began
@@ -428,7 +428,7 @@ def score_line(score: float, parts: Mapping[str, float]) -> str:
     seen = sorted(
         (part for part in parts.items() if abs(part[1]) >= _NEGLIGIBLE_PART), key=lambda part: (-part[1], part[0])
     )
-    line = f"{score:.2f}"
+    line = f"{score:z.2f}"
     for number, (name, value) in enumerate(seen):
         sign = "= " if number == 0 and value > 0 else "= -" if number == 0 else "+ " if value > 0 else "- "
         line += f" {sign}{name} {abs(value):.2f}"

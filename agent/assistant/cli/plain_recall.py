@@ -1,6 +1,6 @@
-"""``tellback recall`` in its plain forms, read without the library for command lines, which takes long to import.
+"""``tellback recall`` in its plain forms, parsed without typer, which is slow to import.
 
-Whatever is not plain, mistakes included, is left to the whole command line: its declarations alone say what is right.
+Anything else, mistakes included, is left to the whole command line, which alone declares what is valid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OWN_SWITCHES: Final = {"--explain": "explain", "--full": "full", "--all": "all_
 
 @dataclass(slots=True)
 class PlainRecall:
-    """A call of the command: its question, the count of hits, the global *flags*, and what else was given."""
+    """Call of the command: the words of its question, the count of hits, global *flags* and further *options*."""
 
     words: list[str] = field(default_factory=list)
     k: int = 5
@@ -28,16 +28,16 @@ class PlainRecall:
 
 
 def parse_plain_recall(arguments: Sequence[str]) -> PlainRecall | None:
-    """Return the call that *arguments* are; None where they are another command, or not plain."""
+    """Return the call in *arguments*; None for another command, or a form that is not plain."""
     call, named = PlainRecall(), False
     rest = iter(arguments)
     for word in rest:
         name, assigned, value = word.partition("=")
         if name.startswith("--") and name[2:] in _GLOBAL_VALUES:
-            given = value if assigned else next(rest, None)
-            if given is None or given.startswith("-"):
+            setting = value if assigned else next(rest, None)
+            if setting is None or setting.startswith("-"):
                 return None
-            call.flags[name[2:]] = given
+            call.flags[name[2:]] = setting
         elif word == "--offline":
             call.flags["offline"] = True
         elif word == "--json":
@@ -62,7 +62,7 @@ def parse_plain_recall(arguments: Sequence[str]) -> PlainRecall | None:
 
 
 def run_plain_recall(arguments: Sequence[str]) -> int | None:
-    """Run the call that *arguments* are, and return its exit code; None where it is not plain."""
+    """Run the call in *arguments* and return its exit code; None for a form that is not plain."""
     call = parse_plain_recall(arguments)
     streams = (sys.stdout, sys.stderr)
     if call is None or "_TELLBACK_COMPLETE" in os.environ or any(stream is None for stream in streams):

@@ -44,29 +44,29 @@ def profile(
     """Say what is known about you.
 
     Your name, home, work, family, health, likes, things, habits and plans, then your relatives, each with the memory
-    that says so. With a model it is told in sentences; without one the memories are listed. #1 stands for [1] in other
+    that says so. A model writes it in sentences; without one the memories are listed. #1 stands for [1] in other
     commands.
     """
     with opened_memory(context) as opened:
-        found = run(opened.memory.profile(namespace=opened.namespace, limit=_ALL if every else _LIMIT))
-        memories = {entry.memory.id: entry.memory for entry in found}
+        known = run(opened.memory.profile(namespace=opened.namespace, limit=_ALL if every else _LIMIT))
+        memories = {entry.memory.id: entry.memory for entry in known}
         numbers = {id: number for number, id in enumerate(memories, start=1)}
         if not json:
             keep_listing("memories", opened, list(memories), [memory.revision for memory in memories.values()])
-        asks = opened.settings.model is not None and not rules and bool(found)
-        text = _described(opened, found, shown=not json) if asks else None
+        asks = opened.settings.model is not None and not rules and bool(known)
+        text = _described(opened, known, shown=not json) if asks else None
     if json:
-        print_json(_profile_json(found, numbers, text))
-    elif not found:
+        print_json(_profile_json(known, numbers, text))
+    elif not known:
         print_text("Nothing is known about you yet. Say something about yourself, and it is.")
     elif text is not None and text.sentences:
         _print_sentences(text, numbers)
     else:
-        _print_entries(found, numbers)
+        _print_entries(known, numbers)
 
 
-def _described(opened: OpenedMemory, found: Profile, *, shown: bool) -> ProfileText | None:
-    """Return the profile in a model's words; None where it fails, which is said."""
+def _described(opened: OpenedMemory, profile: Profile, *, shown: bool) -> ProfileText | None:
+    """Return the *profile* in a model's words; None where the model fails, which is printed."""
     from agent.assistant.profile_text import describe_profile
     from agent.assistant.wiring import make_http_client, make_provider
 
@@ -76,7 +76,7 @@ def _described(opened: OpenedMemory, found: Profile, *, shown: bool) -> ProfileT
         client = make_http_client(settings)
         try:
             provider = make_provider(settings, client)
-            return await describe_profile(provider, found, share_sensitive=settings.share_sensitive)
+            return await describe_profile(provider, profile, share_sensitive=settings.share_sensitive)
         finally:
             await client.aclose()
 
@@ -107,8 +107,8 @@ def _print_sentences(text: ProfileText, numbers: Mapping[str, int]) -> None:
     print_note(f"{text.usage.input:,} + {text.usage.output:,} tokens")
 
 
-def _print_entries(found: Profile, numbers: Mapping[str, int]) -> None:
-    for place, (subject, entries) in enumerate(groupby(found, key=lambda entry: entry.subject)):
+def _print_entries(profile: Profile, numbers: Mapping[str, int]) -> None:
+    for place, (subject, entries) in enumerate(groupby(profile, key=lambda entry: entry.subject)):
         print_text(("\n" if place else "") + (f"Your {one_line(subject)}" if subject else "You"))
         for topic, of_topic in groupby(entries, key=lambda entry: entry.topic):
             for line, entry in enumerate(of_topic):
@@ -116,8 +116,8 @@ def _print_entries(found: Profile, numbers: Mapping[str, int]) -> None:
                 words = f"{one_line(entry.memory.text)} [{numbers[entry.memory.id]}] {_time_in_words(entry)}".rstrip()
                 lines = wrap_text(words, max(screen_width() - _MARGIN, 20))
                 print_text(f"  {label:<{_MARGIN - 2}}" + f"\n{' ' * _MARGIN}".join(lines))
-    if found.omitted:
-        print_note(f"\nand {found.omitted} more; --all shows them")
+    if profile.omitted:
+        print_note(f"\nand {profile.omitted} more; --all shows them")
 
 
 def _time_in_words(entry: ProfileEntry) -> str:
@@ -126,7 +126,7 @@ def _time_in_words(entry: ProfileEntry) -> str:
     return format_day(entry.since)
 
 
-def _profile_json(found: Profile, numbers: Mapping[str, int], text: ProfileText | None) -> dict[str, object]:
+def _profile_json(profile: Profile, numbers: Mapping[str, int], text: ProfileText | None) -> dict[str, object]:
     entries = [
         {
             "subject": entry.subject,
@@ -137,7 +137,7 @@ def _profile_json(found: Profile, numbers: Mapping[str, int], text: ProfileText 
             "since": entry.since,
             "until": entry.until,
         }
-        for entry in found
+        for entry in profile
     ]
     ids = {} if text is None else {item.number: item.id for item in text.items}
     sentences = (
@@ -145,4 +145,4 @@ def _profile_json(found: Profile, numbers: Mapping[str, int], text: ProfileText 
         if text is None
         else [{"text": sentence.text, "ids": [ids[number] for number in sentence.items]} for sentence in text.sentences]
     )
-    return {"entries": entries, "omitted": found.omitted, "sentences": sentences}
+    return {"entries": entries, "omitted": profile.omitted, "sentences": sentences}

@@ -65,14 +65,14 @@ def hidden_answer(question: str) -> str:
 
 
 def hidden_line(question: str) -> str:
-    """Ask on the terminal for a text that is not shown while it is typed, which may be none."""
+    """Ask on the terminal for a text that is not shown while it is typed; it may be empty."""
     from getpass import getpass
 
     return getpass(f"{question}: ").strip()
 
 
 def ask_line(question: str, suggested: str | None) -> str:
-    """Ask on the terminal for a line of text; Enter takes what is *suggested*. ``Abort`` at the end of input."""
+    """Ask on the terminal for a line of text; Enter takes the *suggested* one, the end of input raises ``Abort``."""
     hint = f" [{suggested}]" if suggested else ""
     typer.echo(f"{question}{hint}: ", nl=False, err=True)
     answer = sys.stdin.readline()
@@ -88,7 +88,7 @@ def confirm(question: str) -> bool:
 
 
 def ask_on_terminal(question: str) -> str:
-    """Ask *question* on the terminal; return the answer in small letters, "" at the end of input."""
+    """Ask *question* on the terminal; return the answer in lower case, "" at the end of input."""
     typer.echo(f"{question} ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
@@ -125,7 +125,7 @@ def chosen_numbers(answer: str, count: int) -> list[int]:
         elif first.isascii() and first.isdigit() and (not dash or (last.isascii() and last.isdigit())):
             numbers = set(range(int(first), int(last or first) + 1))
         else:
-            raise ValueError(f"{word!r} is no number")
+            raise ValueError(f"{word!r} is not a number")
         if not numbers or not numbers <= set(range(1, count + 1)):
             raise ValueError(f"{word} is not in the list")
         chosen = chosen - numbers if takes_away else chosen | numbers
@@ -163,8 +163,8 @@ def confirm_sensitive(words: str, *, allowed: bool) -> bool:
 
 def is_any_sensitive(opened: OpenedMemory, ids: Sequence[str]) -> bool:
     """Return whether one of the memories *ids* is marked as sensitive; its new words are marked, too."""
-    found = run(opened.memory.get(ids, namespace=opened.namespace))
-    return any(memory is not None and memory.sensitive for memory in found)
+    memories = run(opened.memory.get(ids, namespace=opened.namespace))
+    return any(memory is not None and memory.sensitive for memory in memories)
 
 
 _EXCERPT_LENGTH = 200
@@ -194,7 +194,7 @@ async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, int
 
 
 async def _replaced_text(arguments: dict[str, Any], opened: OpenedMemory) -> str | None:
-    """Return what the one memory says that *arguments* give a new text; None where they do no such thing."""
+    """Return the text of the one memory that *arguments* give a new text; None for any other call."""
     several = arguments.get("ids")
     ids = several if isinstance(several, list) else [arguments.get("id")]
     if len(ids) != 1 or not isinstance(ids[0], str) or not ids[0].strip() or not isinstance(arguments.get("text"), str):
@@ -208,9 +208,9 @@ async def _argument_lines(arguments: dict[str, Any], opened: OpenedMemory) -> li
     several = arguments.get("ids") or []
     values = [arguments.get("id"), *several] if isinstance(several, list) else []
     ids = [value for value in values if isinstance(value, str) and value.strip()]
-    found = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
+    memories = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
     texts = {
-        id: "no memory has this id" if memory is None else memory.text for id, memory in zip(ids, found, strict=True)
+        id: "no memory has this id" if memory is None else memory.text for id, memory in zip(ids, memories, strict=True)
     }
     lines = [f"{short_id(one_line(id))}: {_excerpt(text)}" for id, text in texts.items()]
     others = {name: value for name, value in arguments.items() if not ids or name not in ("id", "ids")}
@@ -222,7 +222,10 @@ def _argument_text(value: object) -> str:
 
 
 def _answered_yes(question: str) -> bool:
-    """Return whether *question* is answered by a yes. Ctrl-C ends it; while a loop runs it would wait for a key."""
+    """Return whether *question* is answered by a yes; Ctrl-C is a no.
+
+    The handler is the default one meanwhile: that of a running event loop would wait for the next key.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with answering_keyboard():

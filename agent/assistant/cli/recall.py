@@ -156,14 +156,14 @@ def evaluate_memory(
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Which questions are made.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Ask the memory questions that are made from it.
+    """Measure recall with questions that are made from the memory.
 
-    By text alone, as it is, and with what else is named; nothing in it is changed.
+    It is asked by words alone, as it is set up, and with the embedder or the settings named here; nothing is changed.
     """
     from agent.assistant.wiring import changed_recall_settings, make_named_embedder
     from memory import evaluate
 
-    with opened_memory(context) as opened, progress_bar("eval", quiet=json) as shown:
+    with opened_memory(context) as opened, progress_bar("eval", quiet=json) as advance:
         changed = changed_recall_settings(opened.memory.recall_settings, setting) if setting else None
         other, client = make_named_embedder(opened.settings, embedder) if embedder is not None else (None, None)
 
@@ -177,7 +177,7 @@ def evaluate_memory(
                     questions=questions,
                     k=k,
                     seed=seed,
-                    on_progress=lambda what, done, total: shown(done, total, what),
+                    on_progress=lambda what, done, total: advance(done, total, what),
                 )
             finally:
                 if client is not None:
@@ -191,7 +191,7 @@ def evaluate_memory(
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:
-    """Print a table of the ways, and a sentence that compares each with the memory as it is, over all questions."""
+    """Print a table of the ways of asking, and a sentence that compares each with the memory as it is."""
     print_table(_EVALUATION_HEADINGS, [_evaluation_row(line) for line in evaluation.lines])
     print_note()
     for way, name in evaluation.embedders.items():
@@ -214,7 +214,7 @@ def _evaluation_row(line: EvaluationLine) -> Sequence[str]:
 
 
 def _verdict(gain: ConfidenceInterval) -> tuple[str, str]:
-    """Return the words for an interval above zero, below it, or around it, for a table and for a sentence."""
+    """Return the verdict on an interval above, below or around zero, for a table and for a sentence."""
     if gain.low > 0:
         return "better", "would find more"
     return ("worse", "would find less") if gain.high < 0 else ("", "makes no sure difference")

@@ -1,6 +1,6 @@
-"""The answer of ``tellback recall``: the memory is asked, and the hits are printed with source, time and score.
+"""Output of ``tellback recall``: the hits for a question with source, time and score.
 
-Without the library that reads command lines: the plain forms of the command do without it (``plain_recall``).
+It does not import typer, so that the plain forms of the command (``plain_recall``) need not.
 """
 
 from __future__ import annotations
@@ -49,41 +49,41 @@ def print_recall(
 ) -> None:
     """Ask the memory of *settings*, and print at most *k* hits; *options* are those of ``LongTermMemory.recall``.
 
-    *narrow* returns further ones, which the open memory is needed for.
+    *narrow* returns further options that need the open memory.
     """
     explain = options.get("explain", False)
     with opened_memory(settings) as opened:
-        asked: RecallOptions = {**options, "namespace": opened.namespace}
+        recall_options: RecallOptions = {**options, "namespace": opened.namespace}
         if narrow is not None:
-            asked = {**asked, **narrow(opened)}
-        found = run(opened.memory.recall(question, k, **asked))
+            recall_options = {**recall_options, **narrow(opened)}
+        result = run(opened.memory.recall(question, k, **recall_options))
         if not json:
-            memories = [hit.memory for hit in found]
+            memories = [hit.memory for hit in result]
             keep_listing(
                 "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
             )
         profile = describe_profile(opened.memory) if explain and not json else ""
     if json:
-        print_json(found_json(found, explain=explain, around=bool(options.get("neighbours"))))
+        print_json(found_json(result, explain=explain, around=bool(options.get("neighbours"))))
     else:
-        _print_hits(found, question_pattern(question), explain=explain, full=full)
+        _print_hits(result, question_pattern(question), explain=explain, full=full)
         if profile:
             print_note(f"embedder profile: {profile}")
 
 
-def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain: bool, full: bool) -> None:
+def _print_hits(result: RecallResult, pattern: re.Pattern[str] | None, *, explain: bool, full: bool) -> None:
     shortened = False
-    for text in found.notes:
+    for text in result.notes:
         print_note(text)
-    if not found.hits:
+    if not result.hits:
         print_text("Nothing is remembered about that.")
-    elif found.abstain is not None:
-        print_note(_ABSTENTION_NOTES[found.abstain])
-    days = {hit.memory.id: format_day(hit.memory.occurred_at or hit.memory.recorded_at) for hit in found}
-    for number, hit in enumerate(found, start=1):
+    elif result.abstain is not None:
+        print_note(_ABSTENTION_NOTES[result.abstain])
+    days = {hit.memory.id: format_day(hit.memory.occurred_at or hit.memory.recorded_at) for hit in result}
+    for number, hit in enumerate(result, start=1):
         mark = f"{number}. "
         margin = " " * len(mark)
-        # Further lines stand deeper than the line below: no text can pass for its own origin.
+        # Further lines are indented deeper than the line of the origin: no text can imitate that line.
         lines, cut = excerpt(hit.memory.text, pattern, indent=len(margin) + 4, full=full)
         shortened |= cut
         print_line(mark + f"\n{margin}  ".join(lines))
@@ -111,7 +111,7 @@ def _hit_origin_line(hit: Hit, days: Mapping[str, str], *, full: bool) -> str:
     else:
         parts = [memory.speaker or memory.role or memory.kind, format_day(memory.occurred_at or memory.recorded_at)]
     shown = (lambda id: id) if full else short_id
-    parts += [f"score {hit.score:.2f}", shown(memory.id)]
+    parts += [f"score {hit.score:z.2f}", shown(memory.id)]
     if hit.outdated_by is not None:
         until = f"until {days[hit.outdated_by]}, " if days.get(hit.outdated_by) else ""
         parts.append(f"{until}outdated by {shown(hit.outdated_by)}")

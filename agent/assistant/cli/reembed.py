@@ -50,7 +50,7 @@ def reembed(
             if json:
                 print_json({"abandoned": dropped})
             else:
-                print_text("dropped; the vectors in use stay" if dropped else "nothing was begun")
+                print_text("dropped; the vectors in use stay" if dropped else "no re-embedding was under way")
             return
         if opened.memory.embedder is None:
             from vectorstore import MissingExtra

@@ -1,4 +1,4 @@
-"""``tellback remember``: one thing into the memory. Words that look like a secret need a confirmation."""
+"""``tellback remember``: keeps a text as a memory. Words that look like a secret need a confirmation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tellback resident``: the processes that stay to answer hooks, and their end; hidden, and part of ``doctor``."""
+"""``tellback resident``, a hidden command: shows and ends the processes that stay to answer hooks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SECONDS_TO_END: Final = 15.0
 
 
 def resident_reports(kind: str = "status") -> Iterator[dict[str, Any]]:
-    """Yield what each resident of this user says of itself; with "stop", each ends and says it last.
+    """Yield the report of each resident of this user; with the *kind* "stop", each ends after its report.
 
-    The pid and age in seconds, the seconds since it was last asked and after which it ends, the commands that it has
-    served, the bytes it holds, and the memories that are open.
+    A report has the pid, the age in seconds, the seconds since the last request and after which it ends, the number of
+    commands served, the bytes held, and the open memories.
     """
     if not wire.available():
         return
@@ -43,9 +43,9 @@ def report_line(report: dict[str, Any]) -> str:
     """Return a report of a resident in one line."""
     if report["outcome"] != "done":
         return f"{report['socket']}: {report['outcome']}"
-    held, minutes = report["bytes"] / 1e6, report["age"] / 60
+    megabytes, minutes = report["bytes"] / 1e6, report["age"] / 60
     return (
-        f"process {report['pid']}, {held:.0f} MB, {minutes:.0f} minutes old, "
+        f"process {report['pid']}, {megabytes:.0f} MB, {minutes:.0f} minutes old, "
         f"{format_count(report['served'], 'command')} served; ends after {report['ends_after'] / 60:g} idle minutes"
     )
 
@@ -65,7 +65,7 @@ def status(context: typer.Context, json: JsonOption = False) -> None:
 
 @with_error_report
 def stop(context: typer.Context, json: JsonOption = False) -> None:
-    """End them; nothing is lost, and the next hook starts another one."""
+    """End the resident processes; nothing is lost, and the next hook starts another one."""
     reports = end_residents()
     if json:
         print_json({"residents": reports})
@@ -74,10 +74,10 @@ def stop(context: typer.Context, json: JsonOption = False) -> None:
 
 
 def end_residents() -> list[dict[str, Any]]:
-    """End the residents of this user, wait until they have ended, and return what each said last."""
+    """End the residents of this user, wait until they have ended, and return their last reports."""
     reports = [*resident_reports("stop")]
-    until = time.monotonic() + _SECONDS_TO_END
-    while any(_runs(report.get("pid")) for report in reports) and time.monotonic() < until:
+    deadline = time.monotonic() + _SECONDS_TO_END
+    while any(_runs(report.get("pid")) for report in reports) and time.monotonic() < deadline:
         time.sleep(0.02)
     return reports
 

@@ -1,7 +1,7 @@
-"""Resident process: it leaves the terminal, takes its place, and runs commands for other processes until it is idle.
+"""Resident process: it leaves the terminal, takes the lock, and runs commands for other processes until it is idle.
 
-Its log (``resident.log`` in the folder of states, 0600, at most two times 200 kB) says when it began and ended and what
-kind of error came up where; never words of a request, an answer or an error.
+Its log (``resident.log`` in the state folder, 0600, at most two files of 200 kB) records its beginning and end, and the
+type and place of errors; never words of a request, an answer or an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger("agent.assistant.resident")
 
 
 def main() -> None:
-    """Run the resident; end at once where another one has its place, or where the settings want none."""
+    """Run the resident; end at once where another one has the lock, or where the settings want none."""
     _leave_terminal()
     path = wire.socket_path(os.environ)
     lock = None if path is None else _take_lock(path + ".lock")
@@ -53,7 +53,7 @@ def _leave_terminal() -> None:
 
 
 def _take_lock(path: str) -> int | None:
-    """Return the descriptor that holds the lock; None where another resident has it. A look at it takes a moment."""
+    """Return the descriptor that holds the lock; None where another resident has held it for half a second."""
     import fcntl
 
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -70,7 +70,7 @@ def _take_lock(path: str) -> int | None:
 
 
 def _listen(path: str) -> socket.socket:
-    """Return a socket that listens at *path*, in the place of one that a killed resident left."""
+    """Return a socket that listens at *path*; the socket file of a killed resident is removed."""
     Path(path).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
@@ -80,12 +80,12 @@ def _listen(path: str) -> socket.socket:
 
 
 def _is_switched_off(path: str) -> bool:
-    """Return whether the settings want no resident; leave a mark for clients where the configuration file says so."""
+    """Return whether the settings want no resident; where the configuration file says so, write a mark for clients."""
     from agent.assistant.config import ConfigurationError, load_configuration
 
     try:
         configuration = load_configuration(flags={}, environ=os.environ)
-    except ConfigurationError:  # the command itself says what is wrong
+    except ConfigurationError:  # the command itself reports the error
         return False
     if configuration.settings.resident_idle:
         return False
@@ -102,7 +102,7 @@ def _serve(listener: socket.socket, path: str, lock: int) -> None:
 
     commands = HostedCommands()
     server = ResidentServer(listener, path, commands=commands, on_withdrawn=lambda: os.close(lock))
-    signal.signal(signal.SIGTERM, lambda number, frame: server.stop("it was told to"))
+    signal.signal(signal.SIGTERM, lambda number, frame: server.stop("terminated"))
     _begin_log()
     route_standard_streams()
     _log.info("begins")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SEARCHED_HITS: Final = 50
 _LEAST_SHARE: Final = 0.5
-"""Share of the best score from which a hit makes its session one about the words."""
+"""Share of the best score from which a hit selects its session."""
 _SUGGESTED: Final = 3
 _LONGEST_NAME: Final = 80
 
@@ -42,7 +42,7 @@ _LONGEST_NAME: Final = 80
 def list_sessions(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORDS]", help="Only those called so, or about this.")
+        list[str] | None, typer.Argument(metavar="[WORDS]", help="Only sessions of this name, or about this.")
     ] = None,
     limit: LimitOption = DEFAULT_LIMIT,
     full: FullOption = False,
@@ -51,12 +51,12 @@ def list_sessions(
     """List the sessions, the one used last first, or those about WORDS."""
     with opened_memory(context) as opened:
         if about := " ".join(words or ()).strip():
-            found = run(_find_sessions(opened, about, limit + 1))
+            sessions = run(_find_sessions(opened, about, limit + 1))
         else:
-            found = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
+            sessions = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
         if not json:
-            keep_listing("sessions", opened, [info.session for info in found[:limit]])
-    listed, more = found[:limit], len(found) > limit
+            keep_listing("sessions", opened, [info.session for info in sessions[:limit]])
+    listed, more = sessions[:limit], len(sessions) > limit
     if json:
         print_json({"sessions": listed, "more": more})
         return
@@ -89,14 +89,14 @@ async def _find_sessions(opened: OpenedMemory, words: str, limit: int) -> list[S
     by_id = {info.session: info for info in sessions}
     wanted = words.casefold()
     named = [info.session for info in sessions if wanted in f"{info.session}\n{info.title}\n{info.begins}".casefold()]
-    found = await opened.memory.recall(words, _SEARCHED_HITS, namespace=opened.namespace, all_utterances=True)
-    least = found.hits[0].score * _LEAST_SHARE if found.hits and found.abstain is None else inf
-    about = [hit.memory.session for hit in found if hit.memory.session is not None and hit.score >= least]
+    recalled = await opened.memory.recall(words, _SEARCHED_HITS, namespace=opened.namespace, all_utterances=True)
+    least = recalled.hits[0].score * _LEAST_SHARE if recalled.hits and recalled.abstain is None else inf
+    about = [hit.memory.session for hit in recalled if hit.memory.session is not None and hit.score >= least]
     return [by_id[id] for id in dict.fromkeys((*named, *about)) if id in by_id][:limit]
 
 
 def known_session(opened: OpenedMemory, word: str) -> str:
-    """Return the id of the session that *word* names; where there is none, raise with those that may be meant."""
+    """Return the id of the session that *word* names; where there is none, ``BadParameter`` suggests similar names."""
     from memory.internals import redact_secrets
 
     id = resolve_session(opened, word)
@@ -110,20 +110,20 @@ def known_session(opened: OpenedMemory, word: str) -> str:
         if word.casefold() in session_words(info).casefold() and info.session not in meant
     ]
     shown = [short_id(id) for id in meant[:_SUGGESTED]]
-    hint = f"did you mean {' or '.join(shown)}?" if shown else "`tellback sessions` lists those there are,"
+    hint = f"did you mean {' or '.join(shown)}?" if shown else "`tellback sessions` lists all,"
     name, _ = redact_secrets(one_line(word))
     raise typer.BadParameter(f"no session is called {name}; {hint} --new {name} begins it", param_hint="--session")
 
 
 def new_session(opened: OpenedMemory, name: str | None) -> str:
-    """Return the id of a session that begins, *name* or a new one; a name that is taken or unfit raises."""
+    """Return the id of a new session: *name*, or a random one for None; an unusable or taken name is an error."""
     from agent.configuration import new_session_id
     from memory.internals import find_secrets
 
     if name is None:
         return new_session_id()
     if not name.strip() or name != one_line(name) or len(name) > _LONGEST_NAME or listing_number(name) is not None:
-        problem = f"a name of at most {_LONGEST_NAME} characters is needed, which is no number"
+        problem = f"a name of at most {_LONGEST_NAME} characters on one line, not a number, is needed"
         raise typer.BadParameter(problem, param_hint="--new")
     if find_secrets(name):
         raise typer.BadParameter("a name that holds no secret is needed", param_hint="--new")
@@ -162,7 +162,7 @@ def show_session(
 async def _load_with_quotes(
     opened: OpenedMemory, session: str, limit: int | None, on_damage: Callable[[Finding], object]
 ) -> list[StoredMessage]:
-    """Return the messages but damaged ones; quotes that are kept as ids of memories are replaced by their words."""
+    """Return the messages without damaged ones; quotes stored as ids of memories get their words."""
     from agent.turn_store import with_quoted_words
     from memory import SqliteHistory
 
@@ -173,7 +173,7 @@ async def _load_with_quotes(
 
 
 def _block_lines(message: Message) -> Iterator[str]:
-    """Yield a line for each block of a message that is no text."""
+    """Yield a line for each block of a message that is not text."""
     for block in message.blocks:
         if block.type in ("image", "document"):
             words = getattr(block, "caption", "") or block.name or block.media_type

@@ -22,7 +22,7 @@ _NAMED_IN_NOTE: Final = 3
 class ModelChoice:
     """Chosen model: the *values* of settings (None takes one out), and the *key* of the endpoint at *address*.
 
-    *key* is None where none was given. *note* is what to say of the choice.
+    *key* is None where none was given. *note* is a remark on the choice for the user.
     """
 
     values: Mapping[str, str | None] = field(default_factory=dict)
@@ -36,7 +36,7 @@ async def named_model(
 ) -> ModelChoice:
     """Return the choice that options name: a *model*, the *server* that has it, and its *key*.
 
-    Without a server, the one here that lists the model is meant; without a model, the server's first.
+    Without *server*, a server on this machine that lists the model is taken; without *model*, the server's first.
     """
     if model is not None and model.strip().lower() == NO_MODEL:
         return ModelChoice({"model": None})
@@ -45,24 +45,24 @@ async def named_model(
         server = prefix
     name = name if prefix in PROVIDER_KINDS and name else model or ""
     if server is not None:
-        found = await server_at(server, configuration, key)
+        chosen = await server_at(server, configuration, key)
     else:
         here = (await find_servers(configuration)).servers
-        having = next((place for place in here if name in place.models), None)
-        if having is None:
+        lister = next((place for place in here if name in place.models), None)
+        if lister is None:
             listed = ", ".join(known for place in here for known in place.models) or "no model"
             raise ConfigurationError(
                 f"no server here has the model {model!r}; there is {listed}; --server names another place"
             )
-        found = having
+        chosen = lister
     if not name:
-        return _first_of(found, key)
-    note = "" if name in found.models else f"{found.title} does not list {one_line(name)}"
-    return ModelChoice(found.settings_for(name), found.address, key, note)
+        return _first_of(chosen, key)
+    note = "" if name in chosen.models else f"{chosen.title} does not list {one_line(name)}"
+    return ModelChoice(chosen.settings_for(name), chosen.address, key, note)
 
 
 def default_model(found: FoundServers, settings: AssistantSettings) -> ModelChoice | None:
-    """Return the first model on this machine, unless one is set up; a service, which costs, is only named."""
+    """Return the first model on this machine, unless one is set up; a paid service is only named in a note."""
     if settings.model is not None:
         return None
     local = next((server for server in found.servers if server.chat_models), None)
@@ -75,7 +75,7 @@ def default_model(found: FoundServers, settings: AssistantSettings) -> ModelChoi
 
 
 def choose_model(found: FoundServers, configuration: Configuration) -> ModelChoice | None:
-    """Ask which model shall answer; None leaves what is set up."""
+    """Ask which model shall answer; None keeps the present one."""
     settings = configuration.settings
     servers = [*found.servers, *found.services]
     current = [f"{settings.model}, as now"] if settings.model is not None else []
@@ -99,7 +99,7 @@ def choose_model(found: FoundServers, configuration: Configuration) -> ModelChoi
             choice = (
                 _choose_at(servers[place], configuration) if place < len(servers) else _choose_elsewhere(configuration)
             )
-        except Exception as error:  # whatever keeps a server from answering: another one may
+        except Exception as error:  # a server that fails: the user may choose another
             print_note(f"{describe_error(error)[1]}")
             continue
         if choice is not None:
@@ -149,7 +149,7 @@ def _choose_of(server: ModelServer, key: str | None) -> ModelChoice | None:
 
 
 def _matching(part: str, models: Sequence[str]) -> tuple[str, ...]:
-    """Return the one of *models* that is called *part*, else those in whose name it stands, in any case."""
+    """Return the one of *models* whose name is *part*, else those whose name contains it, ignoring case."""
     lowered = part.lower()
     same = tuple(name for name in models if name.lower() == lowered)
     return same or tuple(name for name in models if lowered in name.lower())

@@ -1,7 +1,7 @@
 """Ids as they are typed: whole, the beginning or the end of one, or a number of the last listing.
 
-The ids of one hour begin alike, with the time, and end at random. So lists show the last five characters, and any four
-that one id alone begins or ends with will do.
+The ids of one hour begin alike, with the time, and end at random. So lists show the last five characters, and four
+characters that only one id begins or ends with are enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_ANOTHER_PROGRAM: Final = re.compile(r"[a-z-]+:[\w-]{16,}")
 
 
 def short_id(id: str) -> str:
-    """Return the end of an id that we made, or of another program's session; a name that somebody gave stays whole."""
+    """Return the end of a generated id, or of another program's session; a name that a person gave stays whole."""
     if _OF_ANOTHER_PROGRAM.fullmatch(id):
         return f"{id.partition(':')[0]}:{id[-SHORT_LENGTH:]}"
     base, separator, revision = id.partition("@")
@@ -38,14 +38,15 @@ def short_id(id: str) -> str:
 
 
 def resolve_ids(opened: OpenedMemory, words: Sequence[str], *, changes: bool = False) -> list[str]:
-    """Return the ids of memories that *words* name; what names none is returned as it is.
+    """Return the ids of the memories that *words* name; a word that names none is returned as it is.
 
-    *changes*: they are to be changed or removed; what a number stands for is shown, and must be as it was listed.
+    *changes*: the command changes or removes them; the memory behind a number is printed, and must not have changed
+    since it was listed.
     """
-    given = list(dict.fromkeys(words))
-    bare = [word for word in given if not word.startswith("#") and word.strip()]
-    found = run(opened.memory.get(bare, namespace=opened.namespace)) if bare else []
-    known = {word for word, memory in zip(bare, found, strict=True) if memory is not None}
+    unique = list(dict.fromkeys(words))
+    bare = [word for word in unique if not word.startswith("#") and word.strip()]
+    memories = run(opened.memory.get(bare, namespace=opened.namespace)) if bare else []
+    known = {word for word, memory in zip(bare, memories, strict=True) if memory is not None}
     return [word if word in known else _resolve_id(opened, word, changes=changes) for word in words]
 
 
@@ -83,7 +84,10 @@ def resolve_session(opened: OpenedMemory, word: str) -> str:
 
 
 def resolve_operation(opened: OpenedMemory, word: str) -> str:
-    """Return the id of the operation that *word* names, as a session is named; of the newest ten thousand."""
+    """Return the id of the operation that *word* names: whole, by beginning or end, or number in the last list.
+
+    Only the newest ten thousand are searched.
+    """
 
     def matches(part: str) -> Iterable[str]:
         log = opened.memory.operations(limit=_OPERATIONS_SEARCHED, namespace=opened.namespace)
@@ -103,10 +107,10 @@ def _only_match(word: str, matches: Callable[[str], Iterable[str]]) -> str:
     """Return the only id that *matches* gives for *word*; *word* itself if it is too short, or none fits."""
     if len(word) < _LEAST_LENGTH:
         return word
-    found = list(islice(matches(word), _SHOWN_CANDIDATES + 1))
-    if len(found) <= 1:
-        return found[0] if found else word
-    shown = ", ".join(found[:_SHOWN_CANDIDATES]) + (", …" if len(found) > _SHOWN_CANDIDATES else "")
+    ids = list(islice(matches(word), _SHOWN_CANDIDATES + 1))
+    if len(ids) <= 1:
+        return ids[0] if ids else word
+    shown = ", ".join(ids[:_SHOWN_CANDIDATES]) + (", …" if len(ids) > _SHOWN_CANDIDATES else "")
     import typer
 
-    raise typer.BadParameter(f"several ids begin or end so: {shown}", param_hint=word)
+    raise typer.BadParameter(f"several ids begin or end like this: {shown}", param_hint=word)

@@ -36,7 +36,7 @@ def print_difference(old: str, new: str, *, aside: bool = False) -> None:
 
 
 def changed_characters(old: str, new: str) -> tuple[list[bool], list[bool]]:
-    """Return for each character of *old* and of *new*, spaces left out, whether its word is not in the other text."""
+    """Return a flag for each character of *old* and of *new*, spaces left out: its word is not in the other text."""
     before, after = _WORDS.findall(old), _WORDS.findall(new)
     removed: list[bool] = []
     added: list[bool] = []
@@ -48,7 +48,7 @@ def changed_characters(old: str, new: str) -> tuple[list[bool], list[bool]]:
 
 
 def _coloured(line: str, flags: Iterator[bool], colour: str) -> str:
-    """Return *line* with the characters coloured whose flag is set; spaces have none, and take that before them."""
+    """Return *line* with the flagged characters coloured; a space takes the flag of the character before it."""
     marked: list[tuple[bool, str]] = []
     for character in line:
         is_space = character.isspace()

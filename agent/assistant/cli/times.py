@@ -36,7 +36,7 @@ def parse_duration(text: str, *, name: str) -> timedelta:
     """Return the length of time that *text* names, such as 12h, 30d, 2w or "6 weeks"."""
     length = _parse_length(" ".join(text.strip().lower().split()))
     if length is None or length[1]:
-        raise typer.BadParameter(f"{text!r} is no length of time; say 12h, 30d or 2w", param_hint=name)
+        raise typer.BadParameter(f"{text!r} is not a length of time such as 12h, 30d or 2w", param_hint=name)
     try:
         return timedelta(days=length[0])
     except OverflowError as error:
@@ -46,7 +46,7 @@ def parse_duration(text: str, *, name: str) -> timedelta:
 def parse_time(text: str | None, *, name: str, ahead: bool = False, now: datetime | None = None) -> datetime | None:
     """Return the time that *text* names, None for None.
 
-    A bare length of time (``30d``) and a bare weekday lie behind *now*, with *ahead* before it.
+    A bare length of time (``30d``) and a bare weekday lie before *now*, or with *ahead* after it.
     """
     if text is None:
         return None
@@ -61,7 +61,7 @@ def parse_time(text: str | None, *, name: str, ahead: bool = False, now: datetim
     except (OverflowError, ValueError):
         moment = None
     if moment is None:
-        raise typer.BadParameter(f"{text!r} is no time; say {TIME_EXAMPLES}", param_hint=name)
+        raise typer.BadParameter(f"{text!r} is not a time such as {TIME_EXAMPLES}", param_hint=name)
     try:
         return to_local(as_local(moment))
     except (OverflowError, OSError, ValueError):  # at the ends of the calendar
@@ -124,7 +124,7 @@ def _time_of_named_day(words: str, now: datetime, *, ahead: bool) -> datetime | 
         if dated is None or day == words:
             return None
         date = dated.date()
-    return datetime.combine(date, clock)  # local, so that a change to summer time in between is minded
+    return datetime.combine(date, clock)  # naive, hence local: the zone applies its summer time to that day
 
 
 def _clock(hour: str, minute: str | None, second: str | None, half: str | None) -> time:
@@ -140,10 +140,10 @@ def _days_to_weekday(words: str, today: int, *, ahead: bool) -> int | None:
     match = _WEEKDAY.fullmatch(words)
     if match is None:
         return None
-    found = [number for number, name in enumerate(_WEEKDAYS) if name == match[2] or name[:3] == match[2]]
-    if not found:
+    days = [number for number, name in enumerate(_WEEKDAYS) if name == match[2] or name[:3] == match[2]]
+    if not days:
         return None
     forward = match[1] in ("next", "this") or (ahead and match[1] is None)
     if forward:
-        return (found[0] - today - 1) % 7 + 1
-    return -((today - found[0] - 1) % 7 + 1)
+        return (days[0] - today - 1) % 7 + 1
+    return -((today - days[0] - 1) % 7 + 1)

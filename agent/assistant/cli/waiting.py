@@ -46,14 +46,14 @@ class WaitingStatus:
 
 
 def is_shown_apart(event: Event) -> bool:
-    """Return whether something is shown for *event* that must not stand on the line of a text begun before."""
+    """Return whether *event* prints something that must not continue the line of an unfinished text."""
     from agent.events import ApprovalRequested, RoundStarted, TextWithdrawn, ToolStarted, Waiting
 
     return isinstance(event, ApprovalRequested | RoundStarted | TextWithdrawn | ToolStarted | Waiting)
 
 
 def show_wait(event: Event, status: WaitingStatus) -> None:
-    """Show in *status* what *event* says is waited for; where no status is shown, a wait is a line of its own."""
+    """Show in *status* the wait that *event* reports; without a visible status, print it on a line of its own."""
     from agent.events import RoundStarted, ToolStarted, Waiting
 
     if isinstance(event, Waiting):

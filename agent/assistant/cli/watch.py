@@ -1,4 +1,4 @@
-"""``tellback watch``: folders are read, and read again whenever something changes in them, until Ctrl-C."""
+"""``tellback watch``: reads folders, and reads them again whenever something changes in them, until Ctrl-C."""
 
 from __future__ import annotations
 

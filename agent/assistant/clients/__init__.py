@@ -1,1 +1,1 @@
-"""Clients that a memory is connected to: their hooks, transcripts and configuration files, one client a module."""
+"""Clients that a memory is connected to: their hooks, transcripts and configuration files, one module a client."""

@@ -44,7 +44,7 @@ _UNTYPED_FLAGS: Final = {
     "handedOff": "client's own words",
     "queueSkipAttachments": "client's own words",
 }
-"""Flags of a line in the user's role that nobody typed, with its kind."""
+"""Flags of a line in the user's role that nobody typed, each with the kind of that line."""
 _UNTYPED_FIELDS: Final = ("persist", "wakeupSource", "scheduledTaskId")
 _TYPED_TURNS: Final = (None, "human", "sdk", "unknown")
 
@@ -113,7 +113,7 @@ class ClaudeCode(HookClient):
     def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
         """Return the conversation of the file *path*, along its newest branch."""
         parents: dict[str, str] = {}
-        found: list[tuple[str, str, TranscriptEntry]] = []
+        records: list[tuple[str, str, TranscriptEntry]] = []
         skipped: Counter[str] = Counter()
         folder = ""
         lines = JsonLines(path, start)
@@ -131,13 +131,13 @@ class ClaudeCode(HookClient):
             session = str(line.get("sessionId") or path.stem)
             text = "\n".join(texts)
             answer = str(line.get("requestId") or uuid) if role == "assistant" else ""
-            if answer and found and found[-1][1] == answer:  # an answer of several lines
-                text = f"{found.pop()[2].text}\n{text}"
+            if answer and records and records[-1][1] == answer:  # an answer of several lines
+                text = f"{records.pop()[2].text}\n{text}"
             entry = TranscriptEntry(role, text, session, parsed_time(line.get("timestamp")), uuid)
-            found.append((uuid, answer, entry))
+            records.append((uuid, answer, entry))
         branch = _newest_branches(parents)
-        kept = [entry for uuid, _, entry in found if not uuid or uuid in branch]
-        return Transcript(folder, with_last_answers(kept), skipped, end=lines.end)
+        entries = [entry for uuid, _, entry in records if not uuid or uuid in branch]
+        return Transcript(folder, with_last_answers(entries), skipped, end=lines.end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:
@@ -170,7 +170,7 @@ def untyped_reason(line: Mapping[str, Any]) -> str:
 
 
 def _texts(line: Mapping[str, Any]) -> list[str]:
-    """Return the words of a *line*: typed ones of the user's, the text blocks of an answer."""
+    """Return the texts of a *line*: the typed ones of the user, or the text blocks of an answer."""
     if line.get("isSidechain") or line.get("type") not in ("user", "assistant", "attachment"):
         return []
     texts = block_texts(_content(line))
@@ -191,9 +191,9 @@ def _block_types(line: Mapping[str, Any]) -> set[object]:
 
 
 def _newest_branches(parents: Mapping[str, str]) -> set[str]:
-    """Return the lines on the newest branch of each tree: an edit or a rewind leaves the older branch behind.
+    """Return the ids of the lines on the newest branch of each tree: an edit or a rewind leaves an older branch behind.
 
-    *parents* maps lines to theirs, in the order of the file. A compaction begins a new tree.
+    *parents* maps each line to its parent, in the order of the file. A compaction begins a new tree.
     """
     root_of: dict[str, str] = {}
     newest: dict[str, str] = {}

@@ -23,10 +23,10 @@ class HookMoment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientEvent:
-    """Event that a client reports, in the words of no client.
+    """Event that a client reports, in a form common to all clients.
 
-    *prompt* is what the user typed, "" where the prompt is not the user's; *id* names the turn where the client does.
-    *answer* is the last answer of the turn. *after_compaction* tells a session that goes on with a summary.
+    *prompt* is the text that the user typed, "" where the prompt is not the user's; *id* names the turn where the
+    client does. *answer* is the last answer of the turn. *after_compaction*: the session goes on with a summary.
     """
 
     moment: HookMoment
@@ -41,9 +41,9 @@ class ClientEvent:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """Words of a transcript: typed by the user, or the last answer of a turn (*role*). Nothing else is an entry.
+    """Entry of a transcript: a text typed by the user, or the last answer of a turn, by its *role*.
 
-    *session* is the one in which they were said: a file may begin with a copy of an earlier one. *id* names the entry
+    *session* is the one in which it was said: a file may begin with a copy of an earlier session. *id* names the entry
     where the client does.
     """
 
@@ -58,9 +58,9 @@ class TranscriptEntry:
 class Transcript:
     """Conversation in a file of a client: the *folder* where it was held, and its *entries*, oldest first.
 
-    *skipped* counts, by kind, what is in the role of the user and was not typed. Where the file does not tell its
-    folder, *project* is a name of the client's for the project. *end* is the byte of the file up to which it was read,
-    0 where a later reading must begin anew. *title* is the name that the conversation has there, "" for none.
+    *skipped* counts, by kind, the messages in the user's role that nobody typed. Where the file does not record its
+    folder, *project* is the client's name for the project. *end* is the byte of the file up to which it was read, 0
+    where a later reading must start at the beginning. *title* is the conversation's name in the client, "" for none.
     """
 
     folder: str
@@ -84,7 +84,7 @@ class ConversationSource(Protocol):
     def conversations(self, path: Path) -> Iterator[Transcript]:
         """Yield the conversations of the file *path*.
 
-        Where a part cannot be read, the others are yielded, and then ``LoadError`` or ``OSError`` is raised.
+        Where a part cannot be read, the others are yielded first, then ``LoadError`` or ``OSError`` is raised.
         """
         ...
 
@@ -99,11 +99,11 @@ class Client(Protocol):
     documented: str
     """Version and source of the formats that are written and read for it."""
     notes: tuple[str, ...] = ()
-    """Things to do by hand after an installation."""
+    """Steps that the user does by hand after an installation."""
 
     @property
     def folder(self) -> Path:
-        """Folder of its settings; where there is none, the client is not used here."""
+        """Folder of its settings; the client is not used on this machine where it is missing."""
         ...
 
     @property
@@ -113,7 +113,7 @@ class Client(Protocol):
 
     @property
     def hook_file(self) -> HookFile | None:
-        """Configuration of its hooks; None for a client without."""
+        """Configuration of its hooks; None for a client without hooks."""
         return None
 
     @property
@@ -129,18 +129,18 @@ class HookClient(Client, Protocol):
     """Events that hooks are registered for, by the client's own names."""
 
     def hooks_are_off(self) -> str:
-        """Return why the client calls no hooks, by its own settings; "" where it does."""
+        """Return the setting of the client that switches all hooks off, in words; "" where they are on."""
         return ""
 
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
-        """Return the event that *payload* reports; None where nothing is to be done for it, such as in a sub-agent.
+        """Return the event that *payload* reports; None for an event to ignore, such as one of a sub-agent.
 
-        *folder* is that of the hook's process, for a client that names none.
+        *folder* is that of the hook's process, for a payload without one.
         """
         ...
 
     def hook_output(self, event: str, context: str) -> str:
-        """Return what the hook writes to have *context* ("" for none) read by the model."""
+        """Return the hook's output that passes *context* ("" for none) to the model."""
         ...
 
     def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
@@ -148,9 +148,9 @@ class HookClient(Client, Protocol):
         ...
 
     def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
-        """Return the conversation of the file *path*, of what is written from the byte *start* on.
+        """Return the conversation in the file *path* from the byte *start* on.
 
-        None where it is no conversation of a person, such as that of a sub-agent.
+        None where it is not a person's conversation, such as that of a sub-agent.
         """
         ...
 

@@ -83,14 +83,14 @@ class Codex(HookClient):
     def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
         """Return the conversation of the file *path*; None for that of a sub-agent.
 
-        A typed prompt is an event of its own; messages of the role "user" hold what the client put in, too. For a
-        compressed file ``MissingExtra`` is raised where the extra ``codex`` is not installed.
+        A typed prompt is an event of its own; messages of the role "user" also hold texts that the client added. A
+        compressed file raises ``MissingExtra`` where the extra ``codex`` is not installed.
         """
         head = _payload(first_object(path))
         if head.get("thread_source") == "subagent" or head.get("parent_thread_id"):
             return None
         session, folder = str(head.get("id") or path.name.partition(".")[0][-36:]), str(head.get("cwd") or "")
-        found: list[TranscriptEntry] = []
+        entries: list[TranscriptEntry] = []
         skipped: Counter[str] = Counter()
         typed: set[str] = set()
         injected: list[str] = []
@@ -100,13 +100,13 @@ class Codex(HookClient):
             if (text := _prompt(line, payload)) is not None:
                 typed.add(text)
                 if words := untagged_text(text):
-                    found.append(TranscriptEntry("user", words, session, moment))
+                    entries.append(TranscriptEntry("user", words, session, moment))
                 else:
                     skipped["command or wrapper"] += 1
             elif line.get("type") == "response_item" and payload.get("type") == "message":
                 texts = block_texts(payload.get("content"))
                 if payload.get("role") == "assistant" and texts:
-                    found.append(TranscriptEntry("assistant", "\n".join(texts), session, moment))
+                    entries.append(TranscriptEntry("assistant", "\n".join(texts), session, moment))
                 elif payload.get("role") in ("user", "developer"):
                     injected.append("\n".join(texts))
             elif line.get("type") == "response_item" and str(payload.get("type")).endswith("_output"):
@@ -114,7 +114,7 @@ class Codex(HookClient):
             elif line.get("type") == "compacted":
                 skipped["compaction summary"] += 1
         skipped["client's own words"] += sum(text not in typed for text in injected)
-        return Transcript(folder, with_last_answers(found), +skipped, end=lines.end)
+        return Transcript(folder, with_last_answers(entries), +skipped, end=lines.end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""Changes of a client's files: read, compared, written as a whole with a copy of what was there before.
+"""Changes of a client's files: planned, shown as a diff, and written whole with a backup of the old file.
 
-A file keeps its mode, a new one is for the user alone. A link is followed, so that a folder of dotfiles keeps its file.
+A file keeps its mode, a new one is private. A link is followed, so that a folder of dotfiles keeps its file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from memory import ArgumentError
 class FileChange:
     """Change of the file *path* from *before* to *after*, each None where there is no file.
 
-    *backup* is the copy of what was there, once it was written. *is_ours*: what is there was written by us alone, and
-    needs no copy.
+    *backup* is the copy of the old file, once the change was written. *is_ours*: the old content is ours alone, and
+    needs no backup.
     """
 
     path: Path
@@ -33,7 +33,7 @@ class FileChange:
 
     @property
     def changes(self) -> bool:
-        """True if there is anything to write."""
+        """Return whether there is anything to write."""
         return self.before != self.after
 
     def diff(self) -> str:
@@ -43,19 +43,19 @@ class FileChange:
 
 
 def file_change(path: Path, edit: Callable[[str], str | None]) -> FileChange:
-    """Return the change that *edit* makes of the text of *path* ("" where there is no file; None removes it).
+    """Return the change that *edit* makes to the text of *path*: it gets "" for no file, and returns None to remove it.
 
-    A file that cannot be read, or that *edit* does not understand (``ValueError``), raises ``ArgumentError``.
+    A file that cannot be read, or that *edit* refuses with ``ValueError``, raises ``ArgumentError``.
     """
     try:
         before = path.read_bytes().decode("utf-8") if path.exists() else None
         after = edit(before or "")
     except UnicodeDecodeError as error:
-        raise ArgumentError("client", str(path), "is no text in UTF-8; nothing was changed") from error
+        raise ArgumentError("client", str(path), "is not UTF-8 text; nothing was changed") from error
     except OSError as error:
         raise ArgumentError("client", str(path), f"cannot be read ({error}); nothing was changed") from error
     except ValueError as error:
-        raise ArgumentError("client", str(path), f"is not edited: {error}; nothing was changed") from error
+        raise ArgumentError("client", str(path), f"cannot be edited: {error}; nothing was changed") from error
     return FileChange(path, before, None if before is None and not after else after)
 
 
@@ -67,7 +67,7 @@ def write_changes(changes: Sequence[FileChange], *, now: datetime) -> list[FileC
             backup = None if change.before is None or change.is_ours else _back_up(change.path, now)
             if change.after is None:
                 change.path.unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # others' files are in it
+                with contextlib.suppress(OSError):  # other files are in the folder
                     change.path.parent.rmdir()
             else:
                 _replace(change.path, change.after)

@@ -107,26 +107,26 @@ class CursorEditor(HookClient):
         yield from composers(path, self.name) if path.suffix == ".vscdb" else super().conversations(path)
 
     def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
-        """Return the conversation of the file *path*: typed is what stands in ``<user_query>`` alone."""
+        """Return the conversation of the file *path*; only the text in ``<user_query>`` was typed."""
         folder = path.parent
         session = folder.name if folder.parent.name == "agent-transcripts" else path.stem
         project = f"{self.name}:{folder.parent.parent.name}"
-        found: list[TranscriptEntry] = []
+        entries: list[TranscriptEntry] = []
         skipped: Counter[str] = Counter()
         lines = JsonLines(path, start)
         for line in lines:
             message = line.get("message")
             text = "\n".join(block_texts(message.get("content"))) if isinstance(message, dict) else ""
             if line.get("role") == "assistant" and text.strip():
-                found.append(TranscriptEntry("assistant", text, session))
+                entries.append(TranscriptEntry("assistant", text, session))
             elif line.get("role") == "user":
                 queries = [query for query in _USER_QUERY.findall(text) if not starts_with_tag(query)]
                 words = typed_text("\n".join(queries)) if len(queries) == 1 else ""
                 if words:
-                    found.append(TranscriptEntry("user", words, session))
+                    entries.append(TranscriptEntry("user", words, session))
                 else:
                     skipped["client's own words"] += 1
-        return Transcript("", with_last_answers(found), skipped, project, lines.end)
+        return Transcript("", with_last_answers(entries), skipped, project, lines.end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:

@@ -52,11 +52,11 @@ def composers(path: Path, client: str) -> Iterator[Transcript]:
                 if chat["composerId"] not in inner and not chat["isBestOfNSubcomposer"]:
                     yield _conversation(database, chat, client)
     except sqlite3.Error as error:
-        raise OSError(0, f"is no database of Cursor's that can be read ({error})", str(path)) from error
+        raise OSError(0, f"is not a readable database of Cursor ({error})", str(path)) from error
 
 
 def _chats(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
-    """Yield what a chat is ordered and told from others by; its bubbles' order alone may be long."""
+    """Yield the fields of each chat by which it is ordered and selected, with the ids of its bubbles."""
     query = "SELECT key, value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
     for key, value in database.execute(query):
         chat = _object(value)
@@ -70,7 +70,7 @@ def _chats(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 def _conversation(database: sqlite3.Connection, chat: Mapping[str, Any], client: str) -> Transcript:
     session = chat["composerId"]
     began = datetime.fromtimestamp(_milliseconds(chat.get("createdAt")) / 1e3, UTC) if chat.get("createdAt") else None
-    found: list[TranscriptEntry] = []
+    entries: list[TranscriptEntry] = []
     skipped = 0
     folder = ""
     for bubble in chat["bubbles"]:
@@ -82,13 +82,13 @@ def _conversation(database: sqlite3.Connection, chat: Mapping[str, Any], client:
         if message.get("type") == _USER:
             folder = folder or _folder(message.get("workspaceUris"))
             if words := untagged_text(text):
-                found.append(TranscriptEntry("user", words, session, written, str(bubble)))
+                entries.append(TranscriptEntry("user", words, session, written, str(bubble)))
             else:
                 skipped += 1
         elif message.get("type") == _ANSWER and text.strip():
-            found.append(TranscriptEntry("assistant", text, session, written, str(bubble)))
+            entries.append(TranscriptEntry("assistant", text, session, written, str(bubble)))
     counts = {"command or wrapper": skipped} if skipped else {}
-    return Transcript(folder, with_last_answers(found), counts, f"{client}:{session}")
+    return Transcript(folder, with_last_answers(entries), counts, f"{client}:{session}")
 
 
 def _folder(addresses: object) -> str:
@@ -102,10 +102,10 @@ def _folder(addresses: object) -> str:
 
 def _object(value: object) -> dict[str, Any]:
     try:
-        found = json.loads(value) if isinstance(value, (str, bytes)) else None
+        decoded = json.loads(value) if isinstance(value, (str, bytes)) else None
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return decoded if isinstance(decoded, dict) else {}
 
 
 def _milliseconds(value: object) -> int:

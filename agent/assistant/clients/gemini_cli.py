@@ -68,7 +68,7 @@ class GeminiCli(HookClient):
         return event_of_payload(self.hook_events.get(event), payload, folder, **names, fresh_starts=_FRESH_STARTS)
 
     def hook_output(self, event: str, context: str) -> str:
-        """Return the reply that adds *context*: the client wants exactly one JSON object of every hook."""
+        """Return the reply that adds *context*: the client expects exactly one JSON object from every hook."""
         return context_output(event, self.hook_events.get(event), context, otherwise="{}")
 
     def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
@@ -77,7 +77,7 @@ class GeminiCli(HookClient):
         yield from oldest_first(path for path in files if path.suffix in (".json", ".jsonl"))
 
     def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
-        """Return the chat of the file *path*, with the rewinds in what is read; None for that of a sub-agent.
+        """Return the chat of the file *path*, its rewinds applied; None for that of a sub-agent.
 
         The older form, one JSON object, is always read whole.
         """
@@ -85,20 +85,20 @@ class GeminiCli(HookClient):
         if head.get("kind") == "subagent":
             return None
         session = str(head.get("sessionId") or path.stem)
-        found: list[TranscriptEntry] = []
+        entries: list[TranscriptEntry] = []
         skipped: Counter[str] = Counter()
         for message in messages:
             text = "\n".join(block_texts(message.get("content")))
             moment, id = parsed_time(message.get("timestamp")), str(message.get("id") or "")
             if message.get("type") == "gemini" and text.strip():
-                found.append(TranscriptEntry("assistant", text, session, moment, id))
+                entries.append(TranscriptEntry("assistant", text, session, moment, id))
             elif message.get("type") == "user":
                 if words := untagged_text(text):
-                    found.append(TranscriptEntry("user", words, session, moment, id))
+                    entries.append(TranscriptEntry("user", words, session, moment, id))
                 else:
                     skipped["command or wrapper"] += 1
         project = str(head.get("projectHash") or path.parent.parent.name)
-        return Transcript("", with_last_answers(found), skipped, f"{self.name}:{project}", end)
+        return Transcript("", with_last_answers(entries), skipped, f"{self.name}:{project}", end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:

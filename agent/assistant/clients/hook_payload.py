@@ -1,4 +1,4 @@
-"""Payloads and replies in the form that Claude Code introduced, and Codex and Gemini CLI share in the main."""
+"""Payloads and replies in the form of Claude Code, which Codex and Gemini CLI mostly share."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def event_of_payload(
 ) -> ClientEvent | None:
     """Return the event that *payload* reports at *moment*; None in a sub-agent, and without a session or a moment.
 
-    *turn* and *answer* are the client's names of the fields with the turn's id and its last answer. Sessions that
-    start otherwise than by *fresh_starts* still have their briefing, and are passed over.
+    *turn* and *answer* are the client's names of the fields with the turn's id and its last answer. Only a session that
+    starts by one of *fresh_starts* needs a briefing; other starts are ignored.
     """
     if moment is None or payload.get("agent_id") or not payload.get("session_id"):
         return None
@@ -47,7 +47,7 @@ def event_of_payload(
 def context_output(event: str, moment: HookMoment | None, context: str, *, otherwise: str = "") -> str:
     """Return the reply that adds *context* to what the model reads.
 
-    *otherwise* is the reply without context, and to events of other moments: those have no place for it.
+    *otherwise* is the reply without context, and at moments whose reply has no field for it.
     """
     if not context or moment not in _CONTEXT_MOMENTS:
         return otherwise

@@ -1,4 +1,4 @@
-"""Edits of a JSON text that leave the rest as it is: order, spacing, and comments where the file has them. Pure.
+"""Edits of a JSON text that keep the rest as it is: order, spacing and comments. Pure.
 
 JSON with comments and trailing commas is read, as VS Code and Zed write it.
 
@@ -21,7 +21,7 @@ _DEFAULT_INDENT: Final = "  "
 _FIRST_INDENT: Final = re.compile(r"^([ \t]+)[\"}]", re.MULTILINE)
 _MAX_DEPTH: Final = 100
 NEW_ITEM: Final = "-"
-"""Key of an item behind the last one of an array."""
+"""Key that appends an item to an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,18 @@ class _Node:
 
 
 def parse_json(text: str) -> Any:
-    """Return the value that *text* writes, comments and trailing commas left out; {} for a blank text.
+    """Return the value of the JSON *text*, comments and trailing commas ignored; {} for a blank text.
 
-    What is no JSON raises ``ValueError`` with the line.
+    Invalid JSON raises ``ValueError`` with the line.
     """
     return _parse(text).value if _SPACE.sub("", text) else {}
 
 
 def set_member(text: str, path: Sequence[str], value: Any) -> str:
-    """Return *text* with *value* at *path*, a list of keys; objects on the way are made where they are not.
+    """Return *text* with *value* at *path*, a list of keys; missing objects on the way are created.
 
-    The key of an item in an array is its index; ``NEW_ITEM`` comes behind the last one, in an array that may be new.
-    Where something else is in the way, ``ValueError`` is raised.
+    The key of an item in an array is its index; ``NEW_ITEM`` appends to an array, which is created where it is missing.
+    A value of another type on the way raises ``ValueError``.
     """
     if not _SPACE.sub("", text):
         text += "{}\n"
@@ -79,7 +79,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
-    """Return *text* without the member at *path*, and without what is empty then on the way."""
+    """Return *text* without the member at *path*, and without the objects that become empty."""
     node = _parse(text) if _SPACE.sub("", text) else None
     for key in path[:-1]:
         member = None if node is None else node.member(key)
@@ -127,7 +127,7 @@ def _indent_at(text: str, position: int) -> str:
 
 
 def _indent_unit(text: str) -> str:
-    """Return what the lines of the outermost object are indented by."""
+    """Return the indent of the outermost object's members."""
     match = _FIRST_INDENT.search(text)
     return match[1] if match else _DEFAULT_INDENT
 
@@ -178,8 +178,8 @@ def _parse_object(text: str, start: int, depth: int) -> _Node:
         value = _parse_value(text, _skip(text, colon + 1), depth + 1)
         members.append(_Member(key, position, value))
         position = _next_item(text, value.end, "}")
-    found = {member.key: member.value.value for member in members}
-    return _Node(start, position + 1, found, tuple(members))
+    values = {member.key: member.value.value for member in members}
+    return _Node(start, position + 1, values, tuple(members))
 
 
 def _parse_array(text: str, start: int, depth: int) -> _Node:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 PROJECT_SCOPE: Final = "project"
-"""Scope of the memories that were told in a project."""
+"""Scope of the memories of a project."""
 OFF_FILE: Final = ".tellback-off"
 """File in a project, or a folder above it, whose presence turns the hooks off there."""
 _REMOTE = re.compile(r"^(?:[a-z+]+://)?(?:[^@/]+@)?([^/:]+)(?::\d+(?=/))?[:/]+(.+?)(?:\.git)?/*$", re.IGNORECASE)
@@ -34,7 +34,7 @@ class Project:
 
     @property
     def is_off(self) -> bool:
-        """True if a file in the project, or in a folder above it, turns the hooks off."""
+        """Return whether a file in the project, or in a folder above it, turns the hooks off."""
         return self.root is not None and any((folder / OFF_FILE).exists() for folder in (self.root, *self.root.parents))
 
 

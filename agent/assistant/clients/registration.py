@@ -1,6 +1,6 @@
 """Registration in a client's files: the memory server, hooks, and skills, as edits of the texts of those files.
 
-The entries of others stay. Ours are known by their command: a program ``tellback`` with the arguments ``hook CLIENT``.
+Other programs' entries stay. Ours are recognised by their command: ``tellback`` with the arguments ``hook CLIENT``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Edit: TypeAlias = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Command line by which a client starts us: the *program*, an absolute path, and global *options*."""
+    """Command line by which a client starts Tellback: the *program*, an absolute path, and global *options*."""
 
     program: Path
     options: tuple[str, ...] = ()
@@ -49,8 +49,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class ServerFile:
-    """Configuration of MCP servers: the file *path*, the *key* that they stand under, and what an entry has beside
-    command and arguments (*fields*). *merged_command*: command and arguments are one list."""
+    """Configuration of MCP servers: the file *path*, the *key* of the servers in it, and the *fields* of an entry
+    beside command and arguments. *merged_command*: command and arguments are one list."""
 
     path: Path
     key: str = "mcpServers"
@@ -77,7 +77,7 @@ class ServerFile:
 class HookFile:
     """Configuration of hooks: the file *path*, and our entry for each event by the command that it runs.
 
-    *head* are members that a file of hooks alone begins with.
+    *head* are the members that a file for hooks alone must have.
     """
 
     path: Path
@@ -95,7 +95,7 @@ class HookFile:
         """Return the command of our hook of *client* for each event that has one; ``ValueError`` for no JSON."""
         hooks = _hooks_of(self.path.read_text(encoding="utf-8")) if self.path.is_file() else {}
         commands = {event: [*_our_commands(items, client)] for event, items in hooks.items()}
-        return {event: found[-1] for event, found in commands.items() if found}
+        return {event: ours[-1] for event, ours in commands.items() if ours}
 
     def _with_ours(self, client: str, entries: Mapping[str, Mapping[str, Any]], text: str) -> str:
         for name, value in self.head.items():
@@ -124,9 +124,9 @@ def planned_changes(
     skills: Mapping[Path, str],
     launch: Launch | None,
 ) -> list[FileChange]:
-    """Return the changes of files that connect *client* by *launch*; None takes out what was added.
+    """Return the file changes that connect *client* by *launch*; without it, those that remove our entries.
 
-    A file that is not understood raises ``ArgumentError``.
+    A file that cannot be parsed raises ``ArgumentError``.
     """
     edits: dict[Path, list[_Edit]] = {server.path: [server.edit(launch)]}
     if hooks is not None:
@@ -147,7 +147,7 @@ def matched_hooks(
 ) -> dict[str, dict[str, Any]]:
     """Return the entry of each event with a timeout, in the form that Claude Code, Codex and Gemini CLI share.
 
-    It runs the *command* of the event. *matchers* say, by event, when alone the client calls it.
+    It runs the *command* of the event. *matchers* limit, by event, when the client calls it.
     """
     return {
         event: {
@@ -174,10 +174,10 @@ def own_program() -> Path:
     beside = Path(sys.executable).parent / name  # not resolved: an environment's Python is a link to another place
     if beside.is_file():
         return beside.absolute()
-    found = shutil.which(SERVER_NAME)
-    if found is None:
-        raise ArgumentError("client", name, "no command of that name is installed; `pip install` makes it")
-    return Path(found).absolute()
+    installed = shutil.which(SERVER_NAME)
+    if installed is None:
+        raise ArgumentError("client", name, "the command is not installed on the path; install Tellback with pip")
+    return Path(installed).absolute()
 
 
 def program_of(command: str) -> Path:

@@ -1,4 +1,4 @@
-"""Clients that get the memory server alone: they have no hooks that could add anything to a prompt.
+"""Clients that get the memory server alone: they have no hooks that could add memories to a prompt.
 
 Sources, as read in November 2026: vscode-docs ``mcp-configuration.md``, zed.dev/docs/ai/mcp, docs.cline.bot,
 jetbrains.com/help/junie, lmstudio.ai/mcp, `@opencode-ai/sdk` 1.19.3; for Claude Desktop and Windsurf, which are

@@ -1,4 +1,4 @@
-"""Skill for clients that read such files: when a model should use the memory, and how."""
+"""Skill that tells a client's model when and how to use the memory."""
 
 from __future__ import annotations
 

@@ -20,17 +20,16 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def set_table(text: str, path: Sequence[str], values: Mapping[str, str | Sequence[str]]) -> str:
-    """Return *text* with the table at *path*, which holds *values* alone; other keys of it go.
+    """Return *text* with the table at *path* set to *values*; its other keys are removed.
 
-    ``ValueError`` is raised for what is no TOML, and where the file has the table in a form that is not edited here,
-    such as an inline one.
+    Invalid TOML, and a table in a form that cannot be edited here, such as an inline one, raise ``ValueError``.
     """
     before = tomllib.loads(text)
     if _value_at(before, path) == {name: _plain(value) for name, value in values.items()}:
         return text
     rest = remove_table(text, path).rstrip("\n")
     lines = [f"[{'.'.join(map(_key_text, path))}]"]
-    # A JSON string, and a list of them, is a TOML one, too; but TOML has no surrogates, hence no ASCII escapes.
+    # JSON strings and lists of them are valid TOML, but TOML has no surrogate pairs: hence no ASCII escapes.
     lines += [f"{_key_text(name)} = {json.dumps(_plain(value), ensure_ascii=False)}" for name, value in values.items()]
     after = "\n".join([*([rest, ""] if rest else []), *lines]) + "\n"
     try:
@@ -41,7 +40,7 @@ def set_table(text: str, path: Sequence[str], values: Mapping[str, str | Sequenc
 
 
 def remove_table(text: str, path: Sequence[str]) -> str:
-    """Return *text* without the table at *path* and the tables below it; ``ValueError`` as ``set_table``."""
+    """Return *text* without the table at *path* and the tables below it; ``ValueError`` as of ``set_table``."""
     before = tomllib.loads(text)
     if _value_at(before, path) is None:
         return text
@@ -88,7 +87,7 @@ def _value_at(values: Any, path: Sequence[str]) -> Any:
 
 
 def _without(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return *values* without what is at *path*, and without tables that are empty then."""
+    """Return *values* without the value at *path*, and without tables that become empty."""
     rest = {name: value for name, value in values.items() if name != path[0]}
     inner = _without(values[path[0]], path[1:]) if len(path) > 1 else {}
     return {**rest, path[0]: inner} if inner else rest

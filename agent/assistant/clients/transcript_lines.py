@@ -1,4 +1,4 @@
-"""Lines of a JSON Lines file, one object at a time, from any place in it; compressed ones too."""
+"""Objects of a JSON Lines file, one at a time, from any byte on; compressed files too."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from agent.assistant.clients.client import TranscriptEntry
 from vectorstore import MissingExtra
 
 _MAX_LINE_BYTES: Final = 32_000_000
-"""Length of a line above which it is passed over: what a person typed is in none of those."""
+"""Length of a line above which it is skipped: nobody types so much."""
 
 
 class JsonLines:
-    """Objects of the lines of *path*, from the byte *start* on; a line that begins before it is passed over.
+    """Objects of the lines of *path* from the byte *start* on; a line that begins before it is skipped.
 
-    A line that is no object is passed over, too. *end* is the byte behind the last whole line that was read: a client
+    A line that is not an object is skipped, too. *end* is the byte after the last whole line that was read: a client
     may be writing the next one. A compressed file (``.zst``) is read from its beginning, and its *end* stays 0.
     """
 
@@ -80,7 +80,7 @@ def _decompressed(path: Path) -> IO[bytes]:
 
 
 def parsed_time(value: object) -> datetime | None:
-    """Return the aware time that *value* writes in ISO form; None for anything else."""
+    """Return the time in the ISO text *value*, in UTC where it has no zone; None for anything else."""
     if not isinstance(value, str):
         return None
     try:
@@ -99,7 +99,7 @@ def block_texts(content: object) -> list[str]:
 
 
 def with_last_answers(entries: Iterable[TranscriptEntry]) -> tuple[TranscriptEntry, ...]:
-    """Return *entries* with the last answer of each turn alone; what is said between calls of tools is none."""
+    """Return *entries* with only the last answer of each turn; texts between tool calls are no answers."""
     kept: list[TranscriptEntry] = []
     for entry in entries:
         if entry.role == "assistant" and kept and kept[-1].role == "assistant":
@@ -109,7 +109,7 @@ def with_last_answers(entries: Iterable[TranscriptEntry]) -> tuple[TranscriptEnt
 
 
 def oldest_first(paths: Iterable[Path]) -> list[Path]:
-    """Return *paths* of files by when they were last written; links and what is gone meanwhile are left out."""
+    """Return the files among *paths* by their last change, oldest first; links and vanished files are left out."""
     dated = []
     for path in paths:
         with contextlib.suppress(OSError):

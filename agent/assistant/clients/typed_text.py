@@ -1,7 +1,7 @@
-"""Text that a person typed, told from what a client, a paste or this memory put beside it. Pure.
+"""Text that a person typed, separated from text that a client, a paste or this memory added to it. Pure.
 
 Own words are trusted as the user's. A code fence, a quoted line and a long paste are somebody else's words in the
-user's message: they are trusted as a document.
+user's message, and are trusted as a document.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 BLOCK_TAG: Final = "tellback-memories"
-"""Tag around what this memory adds to a prompt; it comes back in transcripts, and is taken out there."""
+"""Tag around the memories added to a prompt; the block comes back in transcripts, and is taken out there."""
 PASTE_CHARACTERS: Final = 1_500
 """Length from which a text without fences is taken for a paste: few people type 250 words in one go."""
 PASTE_LINES: Final = 30
@@ -67,31 +67,31 @@ _BLANK_LINES = re.compile(r"\n\s*\n+")
 
 @dataclass(frozen=True, slots=True)
 class TypedText:
-    """Words of a message: the user's *own*, and those that were *pasted* into it; each "" where there are none."""
+    """Text of a message: the user's *own* words and *pasted* ones; each may be empty."""
 
     own: str = ""
     pasted: str = ""
 
 
 def typed_text(text: str) -> str:
-    """Return what the user typed of a prompt; "" where it is a command of the client, or the client's own words."""
+    """Return the typed part of a prompt; "" for a command of the client, or the client's own words."""
     if _OPENING_TAG.match(text) or _COMMAND.match(text) or text.lstrip().startswith(_INTERRUPTION):
         return ""
     return _WRAPPED.sub("", text).strip()
 
 
 def untagged_text(text: str) -> str:
-    """Return what the user typed of an entry in a transcript; "" where a client wrote it in the user's role."""
+    """Return the typed part of a transcript's entry; "" where a client wrote it in the user's role."""
     return "" if starts_with_tag(text) else typed_text(text)
 
 
 def starts_with_tag(text: str) -> bool:
-    """Return whether *text* starts with a tag of any name, as words do that a client writes in the user's role."""
+    """Return whether *text* starts with a tag of any name, the mark of a client's words in the user's role."""
     return _ANY_TAG.match(text) is not None
 
 
 def split_pasted(text: str) -> TypedText:
-    """Return *text* cut into own words and pasted ones."""
+    """Return *text* split into own words and pasted ones."""
     pasted = [match.group(2) for match in _FENCE.finditer(text)]
     own = _FENCE.sub("\n\n", text)
     pasted += [match.group().lstrip(" \t>") for match in _QUOTED_LINE.finditer(own)]

@@ -1,1 +1,1 @@
-"""Hooks of coding agents: what is known is added to a prompt, and what was said is kept."""
+"""Hooks of coding agents: memories are added to a prompt, and the conversation is kept."""

@@ -1,7 +1,7 @@
-"""Answer of a hook: what is known, as context for the model. It reads only; ``capture`` writes.
+"""Answer of a hook: memories as context for the model. It reads only; ``capture`` writes.
 
-At a prompt, what bears on it is added, and at the start of a session a briefing: what is pinned, the newest statements
-of the project, and after a compaction the last prompts of the session.
+At a prompt, the memories that bear on it are added. At the start of a session a briefing is added: pinned memories, the
+newest statements of the project, and after a compaction the last prompts of the session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_REPLY: Final = HookReply("")
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _CONTEXT_TURNS: Final = 3
 _SESSION_MESSAGES: Final = 200
-"""Messages of a session that are looked through for what was shown already; older ones have long left the context."""
+"""Newest messages of a session that are searched for memories shown already; older ones have left the context."""
 _CALLED_AGAIN_WITHIN: Final = timedelta(minutes=1)
 _QUESTION_CHARACTERS: Final = 2_000
 _BRIEFING_MEMORIES: Final = 8
@@ -37,7 +37,7 @@ _BRIEFING_PROMPTS: Final = 5
 
 
 async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookSettings) -> HookReply:
-    """Return the reply to *call*: what *memory* knows. An unknown client raises ``ArgumentError``."""
+    """Return the reply to *call*, with the memories for its moment. An unknown client raises ``ArgumentError``."""
     client = hook_client(call.client)
     event = client.read_hook(call.event, call.payload, call.folder)
     if event is None:
@@ -83,29 +83,29 @@ class _HookAnswer:
         self.where: dict[str, Any] = {"$and": [project_filter(project), *hidden]}
 
     async def recalled(self) -> tuple[Sequence[ContextItem], Sequence[str]]:
-        """Return what bears on the prompt, best first, and is not in the context yet; and the ids of what is."""
+        """Return the memories that bear on the prompt, best first, and the ids of those already in the context."""
         words = split_pasted(self.event.prompt)
         question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
         if not question or classify_utterance(question).kind is UtteranceKind.SMALL_TALK:
             return (), ()
         stored = await self._session_messages()
         prompts = [item.message.text for item in stored if item.message.role == "user"]
-        found = await self.memory.recall(
+        result = await self.memory.recall(
             question,
             self.settings.k,
             context=prompts[-_CONTEXT_TURNS:],
             namespace=self.settings.namespace,
             where=self.where,
         )
-        items = [item_from_hit(hit, 0) for hit in found]
-        items, _ = above_floor(items, found, share=DEFAULT_RELEVANCE_FLOOR, searched=found.searched)
+        items = [item_from_hit(hit, 0) for hit in result]
+        items, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
         known = _in_context(stored, self.received)
-        written = {hit.memory.id: hit.memory.recorded_at or _EARLIEST for hit in found}
+        written = {hit.memory.id: hit.memory.recorded_at or _EARLIEST for hit in result}
         new = [item for item in items if item.id not in known or written[item.id] > known[item.id]]
         return new, [item.id for item in items if item not in new]
 
     async def briefing(self) -> Sequence[ContextItem]:
-        """Return what is pinned, the newest statements of the project, and the last prompts before a compaction."""
+        """Return pinned memories, after a compaction the last prompts, and the newest statements of the project."""
         memory, namespace = self.memory, self.settings.namespace
         names = () if self.project is None else self.project.names
         pinned = [
@@ -123,13 +123,13 @@ class _HookAnswer:
             trust=["user"],
             where=self.where,
         )
-        stated = [item for item in page if _is_statement(item) and item.valid_to is None and not item.pinned]
-        own = [item for item in stated if item.scopes.get(PROJECT_SCOPE) in names]
+        statements = [item for item in page if _is_statement(item) and item.valid_to is None and not item.pinned]
+        own = [item for item in statements if item.scopes.get(PROJECT_SCOPE) in names]
         chosen: list[Memory] = [*pinned]
         if self.event.after_compaction:
             prompts = [item for item in page if item.session == self.session and item.role == "user"]
             chosen += prompts[:_BRIEFING_PROMPTS]
-        chosen += [*own, *(item for item in stated if item not in own)][:_BRIEFING_MEMORIES]
+        chosen += [*own, *(item for item in statements if item not in own)][:_BRIEFING_MEMORIES]
         unique = {item.id: item for item in chosen}
         return [item_from_hit(Hit(item, 0.0), 0) for item in unique.values()]
 
@@ -140,24 +140,24 @@ class _HookAnswer:
 
 
 def _is_statement(memory: Memory) -> bool:
-    """Return whether *memory* states something and asks nothing: a briefing has no questions."""
+    """Return whether *memory* is a statement without a question; a briefing has no questions."""
     return memory.is_evidence and memory.utterance != UtteranceKind.STATING_QUESTION
 
 
 def _in_context(stored: Sequence[StoredMessage], received: datetime) -> dict[str, datetime]:
-    """Return the memories that the client's context holds, shown or said there since a compaction, and since when.
+    """Return the ids of the memories shown or said in the client's context since a compaction, each with its time.
 
-    What was shown with a prompt of just now that has no answer yet may have reached nobody: a hook that takes too long
-    is called again, as *received* now, and must give the same.
+    Memories shown with an unanswered prompt of the last minute do not count: a client repeats the call of a slow hook,
+    as *received* now, and the repeated call must return the same memories.
     """
     times: dict[str, datetime] = {}
-    answered = max((place for place, item in enumerate(stored) if item.message.role != "user"), default=-1)
-    for place, item in enumerate(stored):
+    answered = max((index for index, item in enumerate(stored) if item.message.role != "user"), default=-1)
+    for index, item in enumerate(stored):
         if item.message.metadata.get(CHECKPOINT):
             times.clear()
             continue
         time = item.message.at
-        is_repeated = place > answered and time is not None and time >= received - _CALLED_AGAIN_WITHIN
+        is_repeated = index > answered and time is not None and time >= received - _CALLED_AGAIN_WITHIN
         shown = None if is_repeated else item.message.metadata.get(SHOWN)
         ids = [id for id in shown if isinstance(id, str)] if isinstance(shown, list) else []
         times.update(dict.fromkeys([*ids, *filter(None, [item.memory])], item.at))

@@ -1,7 +1,7 @@
-"""Capture of what was said in a client: prompts and answers of hooks, and whole transcripts, each kept once.
+"""Capture of a client's conversations: prompts and answers of hooks, and whole transcripts, each message kept once.
 
-A typed prompt is kept as the user's words, what was pasted into it as a document's, an answer as a tool's: its model
-has read files and the output of commands. What was said before, and what was forgotten since it was said, is not kept
+A typed prompt is trusted as the user's words, text pasted into it as a document's, an answer as a tool's: its model has
+read files and the output of commands. Messages that are known, or were forgotten since they were said, are not kept
 again; so a hook and an import of the same conversation agree.
 """
 
@@ -25,16 +25,16 @@ from memory import LongTermMemory, Message, Trust
 from memory.internals import ORIGIN, SCOPES, TITLE, TRUST, StoredMessage, run_in_thread
 
 CHECKPOINT: Final = "checkpoint"
-"""Key in the metadata of a system message: a compaction followed, so what a hook had shown is gone from the context."""
+"""Key in a system message's metadata: a compaction followed, so memories shown before are no longer in the context."""
 SHOWN: Final = "shown"
-"""Key in the metadata of a prompt, or of a briefing: ids of the memories that its answer may repeat."""
+"""Key in the metadata of a prompt or a briefing: ids of the memories shown with it, which an answer may repeat."""
 READ: Final = "transcript"
-"""Key in a message's metadata: file number and byte up to which the client's transcript was read when it was kept."""
+"""Key in a message's metadata: inode of the transcript, and the byte up to which it was read for this message."""
 _TAIL_BYTES: Final = 1_000_000
-"""End of a transcript that is read where none of it was; ``tellback import`` reads all."""
+"""Bytes at the end of a transcript that the first reading takes; ``tellback import`` reads all."""
 _SAME_WORDS_WITHIN: Final = timedelta(minutes=1)
 _RECENT_MESSAGES: Final = 500
-"""Messages of a session that a prompt, or the new part of its transcript, is compared with."""
+"""Newest messages of a session that a prompt, or the new part of its transcript, is compared with."""
 _COMPACTED: Final = "The context of the client was compacted here."
 _BRIEFED: Final = "The session began with a briefing."
 
@@ -59,7 +59,7 @@ class KeptMessages:
 async def keep_hook(
     call: HookCall, reply: HookReply, *, memory: LongTermMemory, settings: HookSettings
 ) -> KeptMessages:
-    """Keep what *call* tells, which was answered with *reply*."""
+    """Keep the prompt, answer or moment that *call* reports; *reply* is the answer that the hook gave."""
     client = hook_client(call.client)
     event = client.read_hook(call.event, call.payload, call.folder)
     if event is None or settings.keep == "nothing":
@@ -71,12 +71,12 @@ async def keep_hook(
     match event.moment:
         case HookMoment.PROMPT:
             entry = TranscriptEntry("user", event.prompt, event.session, call.received, event.id)
-            before = _Before.a_prompt(await capture.recent_messages(event.session))
+            before = _KnownHistory.for_prompt(await capture.recent_messages(event.session))
             return await capture.keep([entry] if event.prompt else [], shown=reply.in_context, before=before)
         case HookMoment.TURN_END | HookMoment.COMPACTION:
-            before = _Before.a_reading(await capture.recent_messages(event.session), event.transcript)
-            spoken, read_to = await _spoken(client, event, before.start)
-            kept = await capture.keep([*spoken, *_answer(event, call.received)], before=before, read_to=read_to)
+            before = _KnownHistory.for_transcript(await capture.recent_messages(event.session), event.transcript)
+            entries, read_to = await _transcript_entries(client, event, before.start)
+            kept = await capture.keep([*entries, *_answer(event, call.received)], before=before, read_to=read_to)
             if event.moment is HookMoment.COMPACTION:
                 await capture.keep_mark(event.session, _COMPACTED, {CHECKPOINT: True}, call.received)
             return kept
@@ -88,11 +88,11 @@ async def keep_hook(
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
-    """Part of a session's history that new words are compared with: *stored*, oldest first.
+class _KnownHistory:
+    """Part of a session's history that new entries are compared with: *stored*, oldest first; None: all of it.
 
-    Equal words behind the number *since* are the same words; those before it only within a minute. None of *stored*
-    says that all of the history is looked at. *start* is the byte from which a transcript was not read yet.
+    Equal texts with a sequence above *since* are the same message; earlier ones only within a minute. *start* is the
+    byte up to which the transcript was read.
     """
 
     stored: Sequence[StoredMessage] | None = None
@@ -100,13 +100,13 @@ class _Before:
     start: int | None = None
 
     @classmethod
-    def a_prompt(cls, stored: Sequence[StoredMessage]) -> _Before:
-        """Return it for a prompt that was typed just now: earlier prompts with its words are others."""
+    def for_prompt(cls, stored: Sequence[StoredMessage]) -> _KnownHistory:
+        """Return the history for a prompt typed just now: earlier prompts with its words are other prompts."""
         return cls(stored, stored[-1].sequence if stored else 0)
 
     @classmethod
-    def a_reading(cls, stored: Sequence[StoredMessage], transcript: Path | None) -> _Before:
-        """Return it for the part of *transcript* behind what was read when one of *stored* was kept."""
+    def for_transcript(cls, stored: Sequence[StoredMessage], transcript: Path | None) -> _KnownHistory:
+        """Return the history for the part of *transcript* that was not read when the last of *stored* was kept."""
         if transcript is None or not transcript.is_file():
             return cls(stored, stored[-1].sequence if stored else 0)
         status = transcript.stat()
@@ -117,13 +117,13 @@ class _Before:
         return cls(start=max(status.st_size - _TAIL_BYTES, 0))
 
 
-async def _spoken(
+async def _transcript_entries(
     client: HookClient, event: ClientEvent, start: int | None
 ) -> tuple[list[TranscriptEntry], tuple[int, int] | None]:
-    """Return what the transcript has from the byte *start* on, with its file number and the byte behind that.
+    """Return the transcript's entries from the byte *start* on, with its inode and the byte after them.
 
-    Answers only at the end of a turn whose event tells none: the file may lag behind the hook, so that its last answer
-    may be one from the middle of the turn.
+    Answers are returned only at the end of a turn whose event has none: the file may lag behind the hook, so that its
+    last answer may be one from the middle of the turn.
     """
     if event.transcript is None or start is None:
         return [], None
@@ -139,15 +139,15 @@ async def _spoken(
     return list(entries), (number, transcript.end) if transcript.end else None
 
 
-def _answer(event: ClientEvent, at: datetime) -> list[TranscriptEntry]:
-    return [TranscriptEntry("assistant", event.answer, event.session, at, event.id)] if event.answer else []
+def _answer(event: ClientEvent, time: datetime) -> list[TranscriptEntry]:
+    return [TranscriptEntry("assistant", event.answer, event.session, time, event.id)] if event.answer else []
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Keeps entries of a *client*'s sessions in *memory*, as told in a *project*.
+    """Keeps entries of a *client*'s sessions in *memory*, in the scope of a *project*.
 
-    *title* is the name of the conversation; it is kept with the first words of the user in it.
+    *title* is the name of the conversation; it is kept with the first message of the user.
     """
 
     memory: LongTermMemory
@@ -161,22 +161,22 @@ class Capture:
         entries: Iterable[TranscriptEntry],
         *,
         shown: Sequence[str] = (),
-        before: _Before = _Before(),
+        before: _KnownHistory = _KnownHistory(),
         read_to: tuple[int, int] | None = None,
         dry_run: bool = False,
     ) -> KeptMessages:
-        """Keep those of *entries* that are not there yet; with *dry_run* only count them.
+        """Keep the *entries* that are not known yet; with *dry_run* only count them.
 
-        *shown* are the memories in the context that bear on the prompt; they are named as those that its answer used.
-        *before* is what was kept of the session that *entries* end with. *read_to* is noted with what is kept: file
-        number and byte up to which the transcript was read.
+        *shown* are the ids of memories in the context that bear on the prompt; its answer may repeat them. *before* is
+        the history of the session that *entries* end with. *read_to*, the transcript's inode and the byte up to which
+        it was read, is recorded with the last message.
         """
         groups = [(session, [*group]) for session, group in groupby(entries, key=lambda entry: entry.session)]
         kept = KeptMessages()
         for number, (session, group) in enumerate(groups, start=1):
             is_last = number == len(groups)
             messages = self._titled([message for entry in group for message in self._messages(entry, shown)])
-            history = before if is_last and before.stored is not None else _Before(await self._history(session))
+            history = before if is_last and before.stored is not None else _KnownHistory(await self._history(session))
             mark = read_to if is_last else None
             kept += await self._keep_session(session, messages, history, mark, dry_run=dry_run)
         return kept
@@ -185,20 +185,20 @@ class Capture:
         """Return the newest messages of *session* in the history."""
         return await self._history(session, limit=_RECENT_MESSAGES)
 
-    async def keep_mark(self, session: str, text: str, metadata: Mapping[str, Any], at: datetime) -> None:
-        """Note in the history of *session* what happened to the client's context *at* this time.
+    async def keep_mark(self, session: str, text: str, metadata: Mapping[str, Any], time: datetime) -> None:
+        """Record in the history of *session* a change of the client's context at *time*.
 
         *text* is for people, *metadata* for hooks.
         """
         mark = Message.system(text)
-        mark = mark.model_copy(update={"at": at, "metadata": {**metadata, ORIGIN: self.client.name}})
+        mark = mark.model_copy(update={"at": time, "metadata": {**metadata, ORIGIN: self.client.name}})
         await self._remember(session, [mark])
 
     async def _keep_session(
         self,
         session: str,
         messages: Sequence[Message],
-        before: _Before,
+        before: _KnownHistory,
         read_to: tuple[int, int] | None,
         *,
         dry_run: bool,
@@ -226,7 +226,7 @@ class Capture:
         await self.memory.remember_turn(name, turn, namespace=self.settings.namespace, used=used)
 
     def _messages(self, entry: TranscriptEntry, shown: Sequence[str]) -> list[Message]:
-        """Return the messages that keep *entry*: own words and pasted ones apart."""
+        """Return the messages of *entry*: own words and pasted ones are separate messages."""
         metadata: dict[str, Any] = {ORIGIN: self.client.name}
         if self.project is not None:
             metadata[SCOPES] = {PROJECT_SCOPE: self.project.name}
@@ -239,26 +239,26 @@ class Capture:
         words = split_pasted(entry.text)
         messages = []
         if words.own:
-            noted = {**metadata, SHOWN: list(shown)} if shown else metadata
-            messages.append(Message.user(words.own, at=entry.at).model_copy(update={"metadata": noted}))
+            extended = {**metadata, SHOWN: list(shown)} if shown else metadata
+            messages.append(Message.user(words.own, at=entry.at).model_copy(update={"metadata": extended}))
         if words.pasted:
-            noted = {**metadata, TRUST: Trust.DOCUMENT.value}
-            messages.append(Message.user(words.pasted, at=entry.at).model_copy(update={"metadata": noted}))
+            extended = {**metadata, TRUST: Trust.DOCUMENT.value}
+            messages.append(Message.user(words.pasted, at=entry.at).model_copy(update={"metadata": extended}))
         return messages
 
     def _titled(self, messages: list[Message]) -> list[Message]:
-        first = next((place for place, message in enumerate(messages) if message.role == "user"), None)
+        first = next((index for index, message in enumerate(messages) if message.role == "user"), None)
         if self.title and first is not None:
             metadata = {**messages[first].metadata, TITLE: self.title}
             messages[first] = messages[first].model_copy(update={"metadata": metadata})
         return messages
 
     def _missing(self, messages: Sequence[Message], stored: Sequence[StoredMessage], since: int) -> list[Message]:
-        """Return those of *messages* that *stored* does not have.
+        """Return the *messages* that *stored* lacks.
 
-        The same words count as often as they were said; those that are known from before the number *since* must have
-        been said within a minute. A client's transcript may have a prompt with more around it than its hook was given;
-        within a minute the one that holds the other is the same.
+        Each stored message accounts for one message with the same words; one up to the sequence *since* only for a
+        message of the same minute. A transcript may have more text around a prompt than its hook got: within a minute,
+        a prompt that contains the other is the same.
         """
         unmatched: dict[tuple[str, str], list[StoredMessage]] = {}
         for item in stored:
@@ -298,7 +298,7 @@ def _is_at_once(first: Message, second: Message) -> bool:
 
 
 def _repeatable(stored: Sequence[StoredMessage]) -> Sequence[str]:
-    """Return the memories that an answer may repeat: those shown with the last prompt, and by the briefing."""
+    """Return the ids of the memories that an answer may repeat: shown with the last prompt, or by the briefing."""
     ids: dict[str, None] = {}
     roles: set[str] = set()
     for item in reversed(stored):

@@ -26,9 +26,9 @@ _EXCERPT_CHARACTERS = 600
 def context_block(
     items: Sequence[ContextItem], *, heading: str, tokens: int, count: Callable[[str], int]
 ) -> tuple[str, tuple[ContextItem, ...]]:
-    """Return the block of as many of *items*, given best first, as *tokens* allow by *count*, and those in it.
+    """Return the block of *items*, best first, within *tokens* as *count* counts them, and the items in it.
 
-    An item that does not fit is left out; a shorter one after it may still fit. ("", ()) for none.
+    An item that does not fit is left out; a shorter one after it may still fit. Without any it is ("", ()).
     """
     mark = unused_mark([line for item in items for line in (item.id, item.text)], "\n".join(item.id for item in items))
     opening, closing = f'<{BLOCK_TAG} mark="{mark}">\n{heading}', f"</{BLOCK_TAG} {mark}>"
@@ -46,7 +46,7 @@ def context_block(
 
 
 def item_line(item: ContextItem) -> str:
-    """Return *item* on one line; a long text is cut at its beginning's end."""
+    """Return *item* on one line; a long text is cut after 600 characters."""
     text = " ".join(item.text.split())
     if len(text) > _EXCERPT_CHARACTERS:
         text = text[:_EXCERPT_CHARACTERS].rstrip() + " …"

@@ -14,7 +14,7 @@ from agent.assistant.clients.registration import program_of
 from agent.assistant.hooks.run_log import HookRun, read_runs
 
 _SILENCE: Final = timedelta(minutes=10)
-"""Time by which a conversation may be newer than the last run: a transcript is written on while a model works."""
+"""Time by which a transcript may be newer than the last run: it is written while a model works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ def _called(client: HookClient, runs: Sequence[HookRun]) -> HookHealth:
         return HookHealth(False, seen, f"try it: tellback --debug hook {client.name} {last.event} < PAYLOAD")
     called = max((datetime.fromisoformat(run.at) for run in runs), default=None)
     newest = max((path.stat().st_mtime for path in client.transcripts()), default=None)
-    spoken = None if newest is None else datetime.fromtimestamp(newest, UTC)
+    newest_conversation = None if newest is None else datetime.fromtimestamp(newest, UTC)
     registered_at = _registered_at(client)
-    if spoken is not None and spoken > max(filter(None, (called, registered_at))) + _SILENCE:
-        seen = f"not called in the conversation of {spoken:%Y-%m-%dT%H:%M}" + (
+    if newest_conversation is not None and newest_conversation > max(filter(None, (called, registered_at))) + _SILENCE:
+        seen = f"not called in the conversation of {newest_conversation:%Y-%m-%dT%H:%M}" + (
             f"; last called at {called:%Y-%m-%dT%H:%M}" if called else "; never called"
         )
         return HookHealth(False, seen, "; ".join((*client.notes, "start the client anew")))
     if called is None:
         return HookHealth(True, "registered; not called yet", "; ".join(client.notes))
-    done = [run.seconds for run in runs if run.outcome == "done"]
-    slowest = f", {max(done):.1f} s at most" if done else ""
+    durations = [run.seconds for run in runs if run.outcome == "done"]
+    slowest = f", {max(durations):.1f} s at most" if durations else ""
     return HookHealth(True, f"last called at {called:%Y-%m-%dT%H:%M}{slowest}")
 
 

@@ -25,15 +25,13 @@ class HookCall:
 
 @dataclass(frozen=True, slots=True)
 class HookReply:
-    """Reply of a hook: what its process writes (*stdout*, *stderr*), and its *exit_code*.
+    """Reply of a hook: the text on *stdout*, with the ids of the memories in it (*shown*).
 
-    *shown* are the ids of the memories in it, *shown_before* those that bear on the prompt, too, and were shown earlier
-    in the session. ``keep_hook`` takes them with what was said.
+    *shown_before* are the ids of memories that bear on the prompt and were shown earlier in the session. ``keep_hook``
+    records both with the conversation.
     """
 
     stdout: str
-    stderr: str = ""
-    exit_code: int = 0
     shown: tuple[str, ...] = ()
     shown_before: tuple[str, ...] = ()
 

@@ -15,7 +15,7 @@ class HookSettings:
     """Settings of hooks: the *namespace*, the *tokens* and the number (*k*) of memories added to a prompt.
 
     *keep*: prompts and answers ("all"), the user's prompts alone, or nothing. *share_sensitive*: memories marked
-    sensitive are shown, too; the model of a client is taken for a remote one.
+    sensitive are shown, too; the model of a client counts as remote.
     """
 
     namespace: str = ""

@@ -1,7 +1,7 @@
 """Log of hooks, and the switch that pauses them: files in the state folder of the platform, for the user alone.
 
-A line a run: when, which event, what came of it, in how many seconds. It holds no words of a conversation. The log of a
-client is bounded: when it has grown, its oldest lines go.
+Each run is a line: time, event, outcome, seconds. The log has no words of a conversation. It is bounded: above 64 kB
+only the newest 100 lines of a client's log stay.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _CLIENT_NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRun:
-    """Run of a hook: *at* (ISO time) for which *event*, its *outcome*, the *seconds* it took, how many memories were
-    *shown* and messages *kept*; of a failure the *error*, without words of a conversation."""
+    """Run of a hook: its time (*at*, ISO form), *event*, *outcome* and *seconds*, the numbers of memories *shown* and
+    messages *kept*; of a failure the *error*, without words of a conversation."""
 
     at: str
     event: str
@@ -51,7 +51,7 @@ def state_folder() -> Path:
 
 
 def log_run(client: str, run: HookRun) -> None:
-    """Add *run* to the log of *client*; a log that cannot be written is no failure of the hook."""
+    """Add *run* to the log of *client*; errors of writing it are ignored."""
     try:
         path = _log_path(client)
         _make_private_folder(path.parent)
@@ -84,7 +84,7 @@ def read_runs(client: str) -> Sequence[HookRun]:
 
 
 def paused_since() -> datetime | None:
-    """Return since when hooks are paused; None where they are not."""
+    """Return the time since which hooks are paused; None where they are not."""
     try:
         return datetime.fromtimestamp(_pause_path().stat().st_mtime, UTC)
     except OSError:
@@ -98,7 +98,7 @@ def pause() -> None:
 
 
 def resume() -> bool:
-    """Have hooks go on; return whether they were paused."""
+    """Resume the hooks; return whether they were paused."""
     was_paused = paused_since() is not None
     _pause_path().unlink(missing_ok=True)
     return was_paused

@@ -1,4 +1,4 @@
-"""Service of hooks: a call is answered, the reply sent, then what was said is kept, and the run is logged."""
+"""Service of hooks: a call is answered, the reply sent, then the conversation is kept, and the run is logged."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NO_REPLY = HookReply("")
 async def serve_hook(
     call: HookCall, send: Callable[[HookReply], object], *, memory: LongTermMemory, settings: HookSettings
 ) -> None:
-    """Answer *call*, *send* the reply, and keep what was said; the client need not wait for the last.
+    """Answer *call*, *send* the reply, then keep the conversation, for which the client need not wait.
 
-    A hook fails open: an exception is logged, and the reply is then empty. It raises nothing of its own.
+    A hook fails open: an exception is logged, not raised, and the reply is then empty.
     """
     began, sent, shown = time.monotonic(), False, 0
     try:

@@ -1,4 +1,4 @@
-"""Import of conversations held elsewhere: one at a time, what is there already left out."""
+"""Import of conversations held in other programs, one at a time, without messages that are known already."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class TranscriptReport:
     """Report of an import: how many *conversations* were read, and how many messages were *kept*, *known*
     already, or *forgotten* since they were said.
 
-    *untyped* counts, by kind, what is in the role of the user and nobody typed; *off* the conversations in projects
-    where hooks are off; *unreadable* names files with the reason.
+    *untyped* counts, by kind, the messages in the user's role that nobody typed; *off* the conversations in projects
+    where hooks are off; *unreadable* maps files to the reason.
     """
 
     client: str
@@ -44,11 +44,11 @@ async def import_transcripts(
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], object] = lambda done, total, last: None,
 ) -> TranscriptReport:
-    """Keep what was typed and answered in the transcripts *paths* of *client*, as its hooks would have kept it.
+    """Keep the prompts and answers in the transcripts *paths* of *client*, as its hooks would have kept them.
 
-    Twice the same adds nothing. Conversations are read one by one, and kept before the next is read; one that cannot be
-    kept, and a file that cannot be read to its end, are named in the report. *on_progress* gets the bytes read, those
-    of all files, and the title of the last conversation, or the name of the file.
+    Importing the same again adds nothing. Conversations are read one by one, and kept before the next is read; one that
+    cannot be kept, and a file that cannot be read to its end, are named in the report. *on_progress* gets the bytes
+    read, those of all files, and the title of the last conversation, or the name of the file.
     """
     seen: set[str] = set()
     counts, untyped, unreadable = KeptMessages(), Counter[str](), dict[str, str]()
@@ -72,7 +72,7 @@ async def import_transcripts(
                 capture = Capture(memory, client, settings, project, transcript.title)
                 try:
                     counts += await capture.keep(entries, dry_run=dry_run)
-                except ArgumentError as error:  # a name or a text that no memory keeps; the others are none the worse
+                except ArgumentError as error:  # a name or a text that no memory keeps: the others are still imported
                     unreadable[f"{path}: {entries[0].session}"] = str(error)
                 on_progress(done + min(transcript.end, sizes[number]), sum(sizes), transcript.title or path.name)
         except MissingExtra as error:

@@ -1,1 +1,1 @@
-"""Importers: conversations, notes and tables of other programs, read one by one and told by their content."""
+"""Importers: conversations, notes and tables of other programs, recognised by their content."""

@@ -7,8 +7,7 @@ conversations, and the importer of basic-memory at 4d1dfdb. No real export was a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.assistant.clients.client import Transcript, TranscriptEntry
@@ -19,7 +18,7 @@ from agent.assistant.importers.conversation_tree import (
     object_of,
     time_of_seconds,
 )
-from agent.assistant.importers.export_files import conversation_objects
+from agent.assistant.importers.export_files import ChatExport
 
 _SPOKEN: Final = ("text", "multimodal_text")
 _ANSWER_CHANNELS: Final = (None, "", "final")
@@ -28,21 +27,6 @@ _UNTYPED_KINDS: Final = {
     "code": "code or file",
     "tether_quote": "quote of a page",
 }
-
-
-class ChatGptExport:
-    """Export of ChatGPT. Of a conversation, the branch is read that was open last."""
-
-    name = "chatgpt"
-    title = "ChatGPT"
-    documented = "data export of April 2026, by notes of others on a real one"
-    mark = "mapping"
-    """Field of a conversation that no other export has."""
-
-    def conversations(self, path: Path) -> Iterator[Transcript]:
-        """Yield the conversations of the export *path*."""
-        for conversation, end in conversation_objects(path):
-            yield _transcript(conversation, end)
 
 
 def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
@@ -93,7 +77,7 @@ def _untyped_reason(message: Mapping[str, Any], content: Mapping[str, Any]) -> s
 
 
 def _is_answer(message: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
-    """Return whether *message* was said to the user: no call of a tool, no thought."""
+    """Return whether *message* is an answer to the user: no tool call and no reasoning."""
     hidden = object_of(message.get("metadata")).get("is_visually_hidden_from_conversation")
     return (
         not hidden
@@ -101,3 +85,13 @@ def _is_answer(message: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
         and message.get("recipient") in (None, "all")
         and message.get("channel") in _ANSWER_CHANNELS
     )
+
+
+CHATGPT: Final = ChatExport(
+    name="chatgpt",
+    title="ChatGPT",
+    documented="data export of April 2026, by notes of others on a real one",
+    mark="mapping",
+    transcript=_transcript,
+)
+"""Export of ChatGPT; of each conversation, the branch that was open last is read."""

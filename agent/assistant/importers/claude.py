@@ -7,29 +7,13 @@ that others published. No real export was at hand here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from agent.assistant.clients.client import Transcript, TranscriptEntry
 from agent.assistant.clients.transcript_lines import block_texts, parsed_time
 from agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, objects
-from agent.assistant.importers.export_files import conversation_objects
-
-
-class ClaudeExport:
-    """Export of Claude. It does not say which branch was open; of a conversation, the newest one is read."""
-
-    name = "claude"
-    title = "Claude"
-    documented = "data export of claude.ai of 2026, by samples of others"
-    mark = "chat_messages"
-    """Field of a conversation that no other export has."""
-
-    def conversations(self, path: Path) -> Iterator[Transcript]:
-        """Yield the conversations of the export *path*."""
-        for conversation, end in conversation_objects(path):
-            yield _transcript(conversation, end)
+from agent.assistant.importers.export_files import ChatExport
 
 
 def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
@@ -49,7 +33,7 @@ def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
 
 
 def _newest_branch(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return *messages* on the branch of the newest; all where they name no parents."""
+    """Return the *messages* on the branch of the newest one; all where they name no parents."""
     by_id = {str(message.get("uuid")): message for message in messages if message.get("uuid")}
     if len(by_id) < len(messages) or not any(message.get("parent_message_uuid") for message in messages):
         return messages
@@ -68,8 +52,18 @@ def _role(message: Mapping[str, Any]) -> Literal["user", "assistant"] | None:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """Return the words of *message*: its text blocks, no thought and no tool; ``text`` where there are no blocks."""
+    """Return the text blocks of *message*, without reasoning and tools; its ``text`` where there are no blocks."""
     blocks = [block for block in objects(message.get("content")) if block.get("type") == "text"]
     return clean_text("\n".join(block_texts(blocks))) or (
         "" if message.get("content") else clean_text(str(message.get("text") or ""))
     )
+
+
+CLAUDE: Final = ChatExport(
+    name="claude",
+    title="Claude",
+    documented="data export of claude.ai of 2026, by samples of others",
+    mark="chat_messages",
+    transcript=_transcript,
+)
+"""Export of Claude; it does not record which branch was open, so the newest branch is read."""

@@ -1,4 +1,4 @@
-"""Trees of messages, in which an edit or a new answer begins another branch; and texts as a memory can keep them."""
+"""Trees of messages, where an edit or a new answer begins a branch, and the cleaning of their texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TITLE_LENGTH = 120
 
 
 def branch_to(leaf: str, parents: Mapping[str, str]) -> list[str]:
-    """Return the ids from the root to *leaf*; *parents* maps each id to its parent. A circle ends where it closes."""
+    """Return the ids from the root to *leaf*; *parents* maps ids to parents, and a cycle ends where it closes."""
     branch: dict[str, None] = {}
     id = leaf
     while id in parents and id not in branch:
@@ -22,22 +22,22 @@ def branch_to(leaf: str, parents: Mapping[str, str]) -> list[str]:
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects among the items of the list *value*; none where it is no list."""
+    """Return the objects among the items of the list *value*; none for another value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def object_of(value: object) -> Mapping[str, Any]:
-    """Return *value*, or an empty object where it is none."""
+    """Return *value* if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def clean_text(text: str) -> str:
-    """Return *text* without what no memory keeps: halves of characters, NUL, blanks at its ends."""
+    """Return *text* without NUL and surrounding blanks, lone surrogates replaced: no memory keeps them."""
     return text.replace("\0", "").encode("utf-8", "replace").decode().strip()
 
 
 def clean_title(value: object) -> str:
-    """Return the title *value* on one line, without secrets; "" where it is no text."""
+    """Return the title *value* on one line, without secrets; "" where it is not a text."""
     words = " ".join(clean_text(value).split()) if isinstance(value, str) else ""
     title, _ = redact_secrets(words)
     return title[:_TITLE_LENGTH]

@@ -10,9 +10,11 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from agent.assistant.clients.client import ConversationSource, Transcript
 from agent.assistant.importers.json_objects import JsonObjects
 from memory import LoadError
 
@@ -20,14 +22,34 @@ CONVERSATION_FILE: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json", r
 """Name of a file of conversations in an export; long ones are split into numbered files."""
 _MOST_UNPACKED: Final = 50_000_000_000
 _HIGHEST_RATIO: Final = 200
-"""Bytes that a packed byte may stand for: conversations reach ten, a hostile archive a thousand."""
+"""Highest compression ratio: conversations reach ten, a hostile archive a thousand."""
 _UNPACKING_ERRORS: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatExport(ConversationSource):
+    """Data export of a chat service; *transcript* makes a transcript of each conversation.
+
+    *mark* is the field of a conversation that no other export has. *transcript* also gets the byte of the file up to
+    which it was read.
+    """
+
+    name: str
+    title: str
+    documented: str
+    mark: str
+    transcript: Callable[[Mapping[str, Any], int], Transcript]
+
+    def conversations(self, path: Path) -> Iterator[Transcript]:
+        """Yield the conversations of the export *path*."""
+        for conversation, end in conversation_objects(path):
+            yield self.transcript(conversation, end)
 
 
 def conversation_objects(path: Path) -> Iterator[tuple[Mapping[str, Any], int]]:
     """Yield the objects of all files of conversations in *path*, each with the byte up to which *path* was read.
 
-    What cannot be read is passed over; in the end ``LoadError`` names it.
+    Unreadable parts are skipped; in the end ``LoadError`` names them.
     """
     problems: list[str] = []
     for name, file, position in _members(path):
@@ -48,7 +70,7 @@ def conversation_objects(path: Path) -> Iterator[tuple[Mapping[str, Any], int]]:
 
 
 def first_conversation(path: Path) -> Mapping[str, Any]:
-    """Return the first object of *path*; an empty one where there is none, or it cannot be read."""
+    """Return the first object of *path*; an empty one for a file without objects, or one that cannot be read."""
     try:
         return next((value for value, _ in conversation_objects(path)), {})
     except (LoadError, OSError):
@@ -90,12 +112,12 @@ def _check_size(path: Path, member: zipfile.ZipInfo) -> None:
 
 
 def export_files(path: Path) -> list[Path]:
-    """Return the files of an export at *path*: itself, or those of a folder that one was unpacked to."""
+    """Return the files of an export at *path*: the file itself, or those in the folder of an unpacked export."""
     if path.is_file():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
     return [
         file
-        for file in found
+        for file in files
         if CONVERSATION_FILE.fullmatch(file.name) or (file.suffix == ".zip" and "conversations" in file.stem)
     ]

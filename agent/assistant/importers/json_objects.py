@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final
 
 LONGEST_OBJECT: Final = 64_000_000
-"""Bytes of an object above which it is passed over; conversations of ten megabytes are known."""
+"""Size of an object above which it is skipped; conversations of ten megabytes are known."""
 _CHUNK: Final = 1 << 18
 _STRUCTURE: Final = re.compile(rb'["{}\[\]]')
 _STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -20,10 +20,10 @@ _STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 @dataclass(slots=True)
 class JsonObjects:
-    """Objects of the array in *file*, in order; objects that follow one another without an array are read, too.
+    """Objects of the array in *file*, in order; a sequence of objects without an array is read, too.
 
-    Afterwards *damaged* and *too_long* count those that were passed over, and *is_whole* is False where the file ends
-    in the middle.
+    Afterwards *damaged* and *too_long* count the skipped objects, and *is_whole* is False where the file ends in the
+    middle.
     """
 
     file: IO[bytes]
@@ -54,11 +54,11 @@ class JsonObjects:
                     if position == len(pending) or pending[position] != ord('"'):
                         break
                     in_string, position = False, position + 1
-                found = _STRUCTURE.search(pending, position)
-                position = len(pending) if found is None else found.end()
-                if found is None:
+                match = _STRUCTURE.search(pending, position)
+                position = len(pending) if match is None else match.end()
+                if match is None:
                     break
-                mark = found.group()
+                mark = match.group()
                 if mark == b'"':
                     in_string = True
                 elif depth == 0 and mark != b"{":
@@ -84,6 +84,6 @@ class JsonObjects:
         self.is_whole = not (depth or in_string or is_open)
 
     def _string_end(self, data: bytearray, start: int) -> int:
-        """Return where the string that goes on at *start* ends: its quote, a lone backslash, or the end of *data*."""
-        found = _STRING.match(data, start)
-        return found.end() if found is not None else start
+        """Return the end of the string that continues at *start*: its quote, a lone backslash, or the end of *data*."""
+        match = _STRING.match(data, start)
+        return match.end() if match is not None else start

@@ -56,13 +56,13 @@ class LlmLogs:
             with closing(_opened(path)) as database:
                 tables = _tables(database)
                 if not tables & {"responses", "turns"}:
-                    raise LoadError(str(path), "no database of llm: it has neither responses nor turns")
+                    raise LoadError(str(path), "not a database of llm: it has neither responses nor turns")
                 if {"responses", "conversations"} <= tables:
                     yield from _logged_conversations(database)
                 if {"threads", "turns", "messages", "parts"} <= tables:
                     yield from _threads(database)
         except sqlite3.Error as error:
-            raise LoadError(str(path), f"no database of llm that can be read ({error})") from error
+            raise LoadError(str(path), f"not a readable database of llm ({error})") from error
 
 
 def _application_folder() -> Path:
@@ -106,13 +106,13 @@ def _threads(database: sqlite3.Connection) -> Iterator[Transcript]:
         times = {last: parsed_time(written) for last, written in database.execute(turns, (session,))}
         skipped: Counter[str] = Counter()
         entries: list[TranscriptEntry] = []
-        stated = None
+        time = None
         for message in reversed(branch_to(str(tip or ""), parents)):  # a turn's last message comes first, with its time
-            stated = times.get(message) or stated
+            time = times.get(message) or time
             role, text, left_out = _message(database, message)
             skipped.update(left_out)
             if role is not None:
-                entries += _entry(role, text, session, stated, message)
+                entries += _entry(role, text, session, time, message)
         yield Transcript("", tuple(reversed(entries)), skipped, title=clean_title(title))
 
 
@@ -128,7 +128,7 @@ def _ancestors(database: sqlite3.Connection, tip: str) -> dict[str, str]:
 def _message(
     database: sqlite3.Connection, message: str
 ) -> tuple[Literal["user", "assistant"] | None, str, dict[str, int]]:
-    """Return role and words of a message, and what of it nobody typed; no role for what is not said."""
+    """Return role and text of a message, and the counts of its skipped parts; no role for other kinds of messages."""
     row = database.execute("SELECT role FROM messages WHERE hash = ?", (message,)).fetchone()
     role = _ROLES.get(str(row[0])) if row else None
     texts: list[str] = []
@@ -146,16 +146,16 @@ def _message(
 
 
 def _references(payload: object) -> list[dict[str, object]]:
-    """Return the pieces of a text that is made of fragments and of what was typed beside them."""
+    """Return the pieces of a text that consists of fragments and typed words."""
     try:
-        found = json.loads(payload) if isinstance(payload, str) else None
+        decoded = json.loads(payload) if isinstance(payload, str) else None
     except (ValueError, RecursionError):
         return []
-    return [dict(piece) for piece in objects(object_of(found).get("text_ref"))]
+    return [dict(piece) for piece in objects(object_of(decoded).get("text_ref"))]
 
 
 def _entry(
-    role: Literal["user", "assistant"], text: object, session: str, said: datetime | None, id: str = ""
+    role: Literal["user", "assistant"], text: object, session: str, time: datetime | None, id: str = ""
 ) -> list[TranscriptEntry]:
     words = clean_text(text) if isinstance(text, str) else ""
-    return [TranscriptEntry(role, words, session, said, id)] if words else []
+    return [TranscriptEntry(role, words, session, time, id)] if words else []

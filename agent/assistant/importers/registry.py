@@ -1,4 +1,4 @@
-"""Registry of what an import reads, and its recognition by content."""
+"""Registry of the formats that an import reads, and their recognition by content."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from agent.assistant.clients.client import ConversationSource
 from agent.assistant.clients.registry import HOOK_CLIENTS
-from agent.assistant.importers.chatgpt import ChatGptExport
-from agent.assistant.importers.claude import ClaudeExport
+from agent.assistant.importers.chatgpt import CHATGPT
+from agent.assistant.importers.claude import CLAUDE
 from agent.assistant.importers.export_files import export_files, first_conversation
 from agent.assistant.importers.llm_logs import LlmLogs
 from agent.assistant.importers.tables import TABLE_FORMATS
@@ -18,10 +18,10 @@ from memory import ArgumentError
 TELLBACK: Final = "tellback"
 MARKDOWN: Final = "markdown"
 LLM: Final = LlmLogs()
-CHAT_EXPORTS: Final = (ChatGptExport(), ClaudeExport())
+CHAT_EXPORTS: Final = (CHATGPT, CLAUDE)
 CONVERSATION_SOURCES: Final[tuple[ConversationSource, ...]] = (*HOOK_CLIENTS, *CHAT_EXPORTS, LLM)
 FORMATS: Final = (*(source.name for source in CONVERSATION_SOURCES), MARKDOWN, *TABLE_FORMATS, TELLBACK)
-"""Names of all that an import reads."""
+"""Names of all formats."""
 
 _FIRST_LINE: Final = 1_000_000
 _TABLE_ENDINGS: Final = (".csv", ".tsv")
@@ -29,7 +29,7 @@ _NOTE_ENDINGS: Final = (".md", ".markdown")
 
 
 def conversation_source(name: str) -> ConversationSource | None:
-    """Return the source of conversations of that *name*; None for another format, unknown ones raise."""
+    """Return the source of conversations of that *name*; None for another format. An unknown name is an error."""
     if name not in FORMATS:
         raise ArgumentError("--from", name, f"one of {', '.join(FORMATS)} is needed")
     return next((source for source in CONVERSATION_SOURCES if source.name == name), None)

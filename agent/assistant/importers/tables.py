@@ -1,7 +1,7 @@
 """Tables as memories: each row of a CSV file, or each object of JSON Lines, becomes one memory.
 
-Rows are read one by one, and written some hundreds at a time. A row's key is made of its words, time and tags, so that
-the same file again adds nothing, and one that was broken off is finished by importing it again.
+Rows are read one by one, and written in batches of 256. A row's key is made from its text, time and tags, so importing
+the same file again adds nothing, and an interrupted import is finished by repeating it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TableFormat: TypeAlias = Literal["csv", "jsonl"]
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = ("csv", "jsonl")
 
 WITHOUT_TEXT: Final = "without text"
-"""Reason of a row that has nothing to keep."""
+"""Reason for skipping a row without a text."""
 _USUAL_NAMES: Final[Mapping[str, Sequence[str]]] = {
     "text": ("text", "content", "memory", "note", "body", "message", "fact"),
     "time": ("time", "date", "timestamp", "datetime", "created_at", "created", "occurred_at"),
@@ -36,20 +36,20 @@ _BATCH: Final = 256
 _SAMPLE: Final = 65_536
 _LONGEST_LINE: Final = 16_000_000
 _MILLISECONDS_FROM: Final = 100_000_000_000
-"""Number from which a time counts milliseconds: as seconds it would be in the year 5138."""
+"""Number from which a time is in milliseconds: as seconds it would be in the year 5138."""
 _TAG_BORDER: Final = re.compile(r"[,;]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnNames:
-    """Columns with the *text*, the *time* and the *tags* of a memory; None: that of a usual name, if there is one."""
+    """Columns with the *text*, the *time* and the *tags* of a memory; None: the column with a usual name, if any."""
 
     text: str | None = None
     time: str | None = None
     tags: str | None = None
 
     def found_in(self, row: Mapping[str, Any], file: str) -> ColumnNames:
-        """Return the columns of *row*; a column that is not there, and no column of text, raise ``ArgumentError``."""
+        """Return the columns of *row*; a named column that it lacks, or no column of text, raises ``ArgumentError``."""
         named = {"text": self.text, "time": self.time, "tags": self.tags}
         usual = {column.strip().casefold(): column for column in reversed(list(row))}
         for option, name in named.items():
@@ -65,7 +65,7 @@ class ColumnNames:
 class TableReport:
     """Report of an import of *rows*: how many were *kept*, *known* already, or *forgotten* since.
 
-    *skipped* counts rows that were left out, *noted* what was assumed of others, each by reason.
+    *skipped* counts the rows that were left out, *noted* those with an assumption, each by reason.
     """
 
     format: TableFormat
@@ -83,7 +83,7 @@ class TableReport:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
     def note(self, reason: str) -> None:
-        """Count a row of which something was assumed."""
+        """Count a row with an assumption."""
         self.noted[reason] = self.noted.get(reason, 0) + 1
 
 
@@ -122,7 +122,7 @@ async def _remember(
     try:
         return await memory.remember_many(items, namespace=namespace)
     except ArgumentError:
-        if len(items) > 1:  # one of them is unfit; the others are not
+        if len(items) > 1:  # one of them is unusable: find it
             return [written for item in items for written in await _remember(memory, [item], namespace, report)]
         report.skip("not fit for a memory")
         return []
@@ -141,8 +141,8 @@ def _count(written: Report, report: TableReport) -> None:
 def _is_forgotten(memory: LongTermMemory, namespace: str, item: Memory, report: TableReport) -> bool:
     """Return whether the words of *item* were forgotten after its time, and count it."""
     forgotten = memory.tombstones.words_at(namespace, memory.redacted(item.text))
-    stated = item.occurred_at or datetime.min.replace(tzinfo=UTC)
-    is_forgotten = forgotten is not None and (stated.astimezone() if stated.tzinfo is None else stated) <= forgotten
+    time = item.occurred_at or datetime.min.replace(tzinfo=UTC)
+    is_forgotten = forgotten is not None and (time.astimezone() if time.tzinfo is None else time) <= forgotten
     report.forgotten += is_forgotten
     return is_forgotten
 
@@ -150,26 +150,26 @@ def _is_forgotten(memory: LongTermMemory, namespace: str, item: Memory, report: 
 def _memories(
     rows: Iterator[Mapping[str, Any] | None], report: TableReport, columns: ColumnNames, file: str, trust: Trust
 ) -> Iterator[Memory]:
-    found: ColumnNames | None = None
+    names: ColumnNames | None = None
     for row in rows:
         report.rows += 1
         if row is None:
             report.skip("not an object of JSON")
             continue
-        found = found or columns.found_in(row, file)
-        value = row.get(found.text or "")
+        names = names or columns.found_in(row, file)
+        value = row.get(names.text or "")
         text = clean_text(value) if isinstance(value, str) else ""
         if not text:
             report.skip(WITHOUT_TEXT)
             continue
-        written = row.get(found.time or "")
-        stated = _time(written)
-        if stated is None and written not in (None, ""):
+        written = row.get(names.time or "")
+        time = _time(written)
+        if time is None and written not in (None, ""):
             report.note("time not understood")
-        tags = _tags(row.get(found.tags or ""))
-        used = (found.text, found.time, found.tags)
+        tags = _tags(row.get(names.tags or ""))
+        used = (names.text, names.time, names.tags)
         others = {name: row[name] for name in row if name not in used and row[name] not in (None, "")}
-        digest = blake2b(json.dumps([text, stated and stated.isoformat(), tags]).encode(), digest_size=16).hexdigest()
+        digest = blake2b(json.dumps([text, time and time.isoformat(), tags]).encode(), digest_size=16).hexdigest()
         yield Memory(
             text=text,
             kind="note",
@@ -177,7 +177,7 @@ def _memories(
             key=f"{report.format}:{digest}",
             trust=trust,
             actor=trust.value,
-            occurred_at=stated,
+            occurred_at=time,
             metadata={**others, ORIGIN: report.format},
         )
 
@@ -218,7 +218,7 @@ def _json_rows(file: IO[bytes]) -> Iterator[Mapping[str, Any] | None]:
 
 
 def _time(value: object) -> datetime | None:
-    """Return the time that *value* writes: in ISO form, or as seconds or milliseconds since 1970."""
+    """Return the time *value*, in ISO form or as seconds or milliseconds since 1970; None for anything else."""
     if isinstance(value, str):
         try:
             return datetime.fromisoformat(value.strip())

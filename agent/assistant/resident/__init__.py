@@ -1,1 +1,1 @@
-"""The resident process: one that stays between commands, so that a hook need not load what answers it."""
+"""The resident process: it stays between commands, so that a hook need not load the library and the memory."""

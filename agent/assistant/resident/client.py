@@ -1,8 +1,7 @@
 """Client of the resident process: a command is handed over, and its output printed as if it had run here.
 
-Where that cannot be, the command is to run here, as it would without a resident: there is none and none can be started,
-it takes too long, it ended in the middle, or the command failed there. So only commands that may run twice are handed
-over. The standard library alone is imported.
+The command runs here where no resident can be reached or started, it takes too long, it ends in the middle, or the
+command fails there. So only commands that may run twice are handed over. Only the standard library is imported.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from agent.assistant.resident import wire
 
 STARTING_COMMANDS = frozenset({"hook"})
-"""Commands that start a resident where none is."""
+"""Commands that start a resident where none runs."""
 SERVED_COMMANDS = STARTING_COMMANDS | {"recall", "search", "why-not"}
 PATIENCE = 7.0
-"""Seconds in all after which a command runs here after all; clients wait ten for the hook of a prompt."""
+"""Seconds after which a command runs here instead; clients wait ten for the hook of a prompt."""
 _VALUE_OPTIONS = frozenset({"--memory", "--namespace", "--language", "--model"})
 _SECONDS_BETWEEN_LOOKS = 0.005
 _ATTEMPTS = 3
@@ -27,9 +26,9 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from agent.assistant.cl
 
 
 def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Have the command of *arguments* run by the resident, and print its output; return whether that was done.
+    """Let the resident run the command of *arguments*, and print its output; return whether it did.
 
-    Standard input that was read for a command that is to run here after all is put back.
+    Where it did not, the standard input that was read is put back for the command that runs here.
     """
     command = command_name(arguments)
     if command not in SERVED_COMMANDS or environ.get(wire.IDLE_VARIABLE) == "0" or not wire.available():
@@ -45,7 +44,7 @@ def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> boo
     try:
         if _fits(data):
             done = _exchange(path, _request(arguments, environ), data, starts=starts)
-    except OSError:  # the working directory is gone, no process can be started, …: the command will say
+    except OSError:  # no working directory, no process can be started, …: the command itself reports it
         pass
     if done is not None:
         _print(*done)
@@ -65,7 +64,7 @@ def _print(output: bytes, notes: bytes) -> None:
 
 
 def command_name(arguments: Sequence[str]) -> str:
-    """Return the name of the command in *arguments*, "" where another option than those of a memory comes first."""
+    """Return the name of the command in *arguments*; "" where an option that residents do not know comes before it."""
     position = 0
     while position < len(arguments) and arguments[position].startswith("-"):
         if arguments[position] in _VALUE_OPTIONS:
@@ -107,10 +106,10 @@ def _request(arguments: Sequence[str], environ: Mapping[str, str]) -> dict[str, 
 
 
 def _columns(environ: Mapping[str, str]) -> int:
-    """Return the width of the screen, as ``shutil`` finds it, which takes long to import."""
-    given = environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given):
-        return int(given)
+    """Return the width of the screen, as ``shutil`` does, which is slow to import."""
+    setting = environ.get("COLUMNS", "")
+    if setting.isdecimal() and int(setting):
+        return int(setting)
     try:
         return os.get_terminal_size(1).columns or 80
     except OSError:
@@ -118,7 +117,7 @@ def _columns(environ: Mapping[str, str]) -> int:
 
 
 def _exchange(path: str, request: Mapping[str, object], data: bytes, *, starts: bool) -> tuple[bytes, bytes] | None:
-    """Return output and notes; a resident that ends in the middle, or is of another version, is replaced."""
+    """Return the command's output and notes, None for failure; a resident that ended or is outdated is replaced."""
     until = time.monotonic() + PATIENCE
     for _ in range(_ATTEMPTS):
         connection = wire.connect(path, seconds=PATIENCE)
@@ -166,14 +165,14 @@ def _start() -> int:
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    # Threads share two heaps: with one for each, what one request has freed is of no use to the next.
+    # Two heaps for all threads: with one for each, memory freed by one request is not reused by the next.
     environment = {"MALLOC_ARENA_MAX": "2", **os.environ}
     words = [sys.executable, "-P", "-c", _PROGRAM, wire.PACKAGES]
     return os.posix_spawn(sys.executable, words, environment, file_actions=null)
 
 
 def _is_locked(path: str) -> bool:
-    """Return whether a resident has the lock of *path*: it listens, or will."""
+    """Return whether a resident holds the lock of *path*: it listens, or is starting."""
     import fcntl
 
     try:
@@ -190,9 +189,9 @@ def _is_locked(path: str) -> bool:
 
 
 def _is_switched_off(path: str) -> bool:
-    """Return whether a resident was started in vain: the configuration file, unchanged since, says that none is wanted.
+    """Return whether the mark of a resident says that the configuration file, unchanged since, wants none.
 
-    To read that file here would take longer than all else.
+    Reading the configuration here would take longer than the whole exchange.
     """
     try:
         with open(path + ".off", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""Host of a command: what it finds around it when it runs in the resident for another process.
+"""Host of a command that runs in the resident for another process.
 
-That process's environment, folder, screen and standard streams, and a memory that is open already. A command that runs
-in a process of its own has no host.
+It has that process's environment, folder, screen and standard streams, and lends a memory that is open already. A
+command that runs in a process of its own has no host.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Host:
     """Process for which a command runs, as its request describes it; *open_memory* lends a memory that is open.
 
     *environ* are the variables of settings and screen, *terminal* is the name of its terminal, *columns* is the width
-    of its screen. *in_chat*: the command was typed in a chat, so that further ones are named with a slash.
+    of its screen. *in_chat*: the command was typed in a chat, so hints name commands with a slash.
     """
 
     environ: Mapping[str, str]
@@ -85,7 +85,7 @@ def current_folder() -> str:
 class _RoutedStream:
     """Standard stream that is the host's while a command runs for one, and the process's own otherwise.
 
-    Without a place for weak references: click would keep what it finds behind one for all hosts.
+    It allows no weak references: click would cache by one, and mix up the streams of hosts.
     """
 
     __slots__ = ("_name", "_own")
@@ -99,6 +99,6 @@ class _RoutedStream:
 
 
 def route_standard_streams() -> None:
-    """Give every command that runs here for a host the host's streams, from now on."""
+    """Replace the standard streams: commands that run for a host use the host's."""
     for name in ("stdin", "stdout", "stderr"):
         setattr(sys, name, _RoutedStream(name))

@@ -15,12 +15,12 @@ from memory import run_sync
 from vectorstore.sqlite import SqliteDatabase
 
 MOST_OPEN: Final = 4
-"""Memories that stay open; of more, the one that was asked longest ago is closed."""
+"""Most memories that stay open; beyond that, the least recently used is closed."""
 
 
 @dataclass(slots=True, eq=False)
 class _PooledMemory:
-    """Memory of *settings*: the file (device and inode) that was opened, and how many commands use it."""
+    """Memory of *settings* with the opened *file* (device and inode) and the number of commands that use it."""
 
     settings: AssistantSettings
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -40,10 +40,7 @@ class MemoryPool:
 
     @contextmanager
     def lend(self, settings: AssistantSettings, create: bool) -> Iterator[OpenedMemory]:
-        """Yield the memory of *settings*, opened where it is not yet.
-
-        A file that was put in the place of the one that is open is opened anew.
-        """
+        """Yield the memory of *settings*, opening it if needed; a file that was replaced is opened again."""
         pooled = self._taken(replace(settings, namespace=""))
         try:
             with pooled.lock:
@@ -66,7 +63,7 @@ class MemoryPool:
             return [pooled.settings for pooled in self._pooled if pooled.opened is not None]
 
     def empty_logs(self) -> None:
-        """Have every open file hold all that was written, with nothing beside it: it may be copied, or moved away."""
+        """Checkpoint the open files that nobody uses, so that each may be copied or moved without its log."""
         with self._lock:
             opened = [pooled.opened for pooled in self._pooled if pooled.opened and not pooled.users]
         for memory in opened:
@@ -76,7 +73,7 @@ class MemoryPool:
                 database.empty_log()
 
     def release(self, *, unused_for: float = 0.0) -> int:
-        """Close the memories that nobody has used for so many seconds; return how many."""
+        """Close the memories that were *unused_for* so many seconds; return how many."""
         before = time.monotonic() - unused_for
         with self._lock:
             for pooled in [*self._pooled]:
@@ -106,7 +103,7 @@ class MemoryPool:
         self._close_dropped()
 
     def _drop(self, pooled: _PooledMemory) -> None:
-        """Lend *pooled* no more; it is closed when nobody uses it. The lock is held."""
+        """Stop lending *pooled*; it is closed when nobody uses it. The caller holds the lock."""
         self._pooled.remove(pooled)
         self._dropped.append(pooled)
 

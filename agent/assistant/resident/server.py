@@ -1,7 +1,7 @@
 """Server of the resident process: takes requests from its socket, runs each in a thread, and ends when it is idle.
 
-It is bounded: so many commands at once, so large a request, so long a wait. It ends when nobody asks, when its code was
-changed under it, when its socket is gone, or when a command never ends; whoever asks next starts another one.
+Commands at once, request size and waiting times are bounded. The server ends when it is idle, its code was changed, its
+socket is gone, or a command never ends; the next client starts another one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from agent.assistant.resident import wire
 from agent.assistant.resident.client import file_stamp
 
 COMMANDS_AT_ONCE: Final = 8
-_WAITING: Final = 64
-"""Requests that wait in the socket for their turn."""
 _SECONDS_TO_SEND: Final = 10.0
 _LONGEST_COMMAND: Final = 300.0
 _SECONDS_BETWEEN_LOOKS: Final = 0.25
@@ -32,20 +30,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """Output of a command that went well, and its notes on standard error. None of it is kept."""
+    """Output of a command that succeeded, and its notes on standard error."""
 
     stdout: bytes
     stderr: bytes
 
 
 class Commands(Protocol):
-    """Commands that a server has run; any thread may call."""
+    """Runner of commands for a server; any thread may call."""
 
     idle: float
     """Seconds without a request after which the server ends."""
 
     def run(self, request: Mapping[str, Any], data: bytes) -> CommandOutput | None:
-        """Return the output of *request* with its standard input; None, or an error: the client is to run it."""
+        """Return the output of *request*, given its standard input; None, or an error, makes the client run it."""
         ...
 
     def open_paths(self) -> list[str]:
@@ -53,14 +51,17 @@ class Commands(Protocol):
         ...
 
     def pause(self, seconds: float) -> int:
-        """Be told a few times a second for how long nobody has asked; return how many memories were closed."""
+        """Use a pause, *seconds* after the last request, for upkeep; return how many memories were closed.
+
+        It is called a few times a second.
+        """
         ...
 
 
 class ResidentServer:
-    """Serves *listener*, bound to *path*, until it is time to end.
+    """Serves *listener*, bound to *path*, until it is idle or stopped.
 
-    *on_withdrawn* is called once, when the place is free for another resident.
+    *on_withdrawn* is called once, when another resident may take the socket.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class ResidentServer:
         self._socket = file_stamp(path)
 
     def serve(self) -> str:
-        """Serve until it is time to end; return why. Commands that run are waited for, a while."""
+        """Serve until the end, and return its reason; commands that still run get ten seconds."""
         self._listener.settimeout(_SECONDS_BETWEEN_LOOKS)
         looked = 0.0
         while not self._stopping:
@@ -105,12 +106,12 @@ class ResidentServer:
         return self._stopping
 
     def stop(self, reason: str) -> None:
-        """Leave the place to another resident at once, and end soon."""
+        """Release the socket to another resident at once, and end soon."""
         with self._lock:
             if self._stopping:
                 return
             self._stopping = reason
-        if file_stamp(self._path) == self._socket:  # else somebody else listens there by now
+        if file_stamp(self._path) == self._socket:  # otherwise another resident listens there by now
             os.unlink(self._path)
         self._on_withdrawn()
 
@@ -125,15 +126,15 @@ class ResidentServer:
         pause = 0.0 if self._active else now - self._asked
         try:
             if closed := self._commands.pause(pause):
-                _log.info("closed %d memories that nobody asked", closed)
-        except Exception as error:  # a full disk, a file that is gone: the next command says what is wrong
-            _log.warning("the pause was of no use: %s", failure_place(error))
+                _log.info("closed %d unused memories", closed)
+        except Exception as error:  # a full disk, a file that is gone: the next command reports it
+            _log.warning("upkeep failed: %s", failure_place(error))
         return "idle" if pause > self._commands.idle else ""
 
     def _answer(self, connection: socket.socket) -> None:
-        me = threading.get_ident()
+        thread = threading.get_ident()
         with self._lock:
-            self._active[me] = time.monotonic()
+            self._active[thread] = time.monotonic()
         try:
             with connection:
                 connection.settimeout(_SECONDS_TO_SEND)
@@ -145,7 +146,7 @@ class ResidentServer:
             _log.info("a request was not answered: %s", error)
         finally:
             with self._lock:
-                del self._active[me]
+                del self._active[thread]
             self._slots.release()
 
     def _reply(self, request: Mapping[str, Any], data: bytes) -> tuple[Mapping[str, Any], bytes, bytes]:
@@ -154,13 +155,13 @@ class ResidentServer:
             return {"outcome": "outdated", "pid": os.getpid()}, b"", b""
         kind = request.get("kind")
         if kind == "stop":
-            self.stop("it was told to")
+            self.stop("stopped on request")
         if kind in ("stop", "status"):
             return {"outcome": "done", **self._figures()}, b"", b""
         self._asked = time.monotonic()
         try:
             outcome = self._commands.run(request, data)
-        except Exception as error:  # the border: the client runs it itself, and shows what is wrong
+        except Exception as error:  # the border: the client runs the command itself, and shows the error
             _log.warning("a command failed: %s", failure_place(error))
             outcome = None
         if outcome is None:
@@ -191,7 +192,7 @@ class ResidentServer:
 
 
 def failure_place(error: BaseException) -> str:
-    """Return the kind of *error* and where it was raised; never its words, which may be those of a memory."""
+    """Return the type of *error* and the line that raised it; never its message, which may quote a memory."""
     import traceback
 
     place = traceback.extract_tb(error.__traceback__)[-1:]
@@ -199,7 +200,7 @@ def failure_place(error: BaseException) -> str:
 
 
 def resident_bytes() -> int:
-    """Return how much memory of the machine this process holds; the most it ever held where the system says no more."""
+    """Return the resident set size of this process in bytes; its peak on systems that report no more."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

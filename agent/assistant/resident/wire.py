@@ -1,8 +1,8 @@
-"""Wire of the resident process: its private folder and socket, who is at the other end, and what is said there.
+"""Wire of the resident process: its private folder and socket, the check of the peer, and the messages.
 
 A connection has one request and one reply. A request is a line of JSON and the standard input of a command, to the end
-of the stream; a reply is a line of JSON, then the command's output and its notes. The standard library alone is
-imported, and of it little: every hook of a client runs through here.
+of the stream; a reply is a line of JSON, then the command's output and its notes. Only a little of the standard library
+is imported: every hook of a client runs through here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 PROTOCOL = 1
 REQUEST_LIMIT = 8 << 20
-"""Bytes of a request; what is longer is done without the resident."""
+"""Bytes of a request; a longer one runs without the resident."""
 REPLY_LIMIT = 32 << 20
 IDLE_VARIABLE = "TELLBACK_RESIDENT_IDLE"
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -27,7 +27,7 @@ HANDED_OVER = (
     *("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"),
     *("NO_COLOR", "TERM"),
 )
-"""Variables of settings and screen that a request has, beside all of ``TELLBACK_``."""
+"""Variables of settings and screen that a request carries, beside all that begin with ``TELLBACK_``."""
 _IDENTIFYING = (
     *("HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "TMPDIR"),
     *("TZ", "LANG", "LC_ALL", "LC_TIME", "PYTHONPATH", "TELLBACK_CACHE", "FASTEMBED_CACHE_PATH"),
@@ -35,7 +35,7 @@ _IDENTIFYING = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"),
 )
-"""Variables that libraries read from the process itself: another value is another resident."""
+"""Variables that libraries read from the process itself: another value needs another resident."""
 _PATH_LIMIT = 103
 """Bytes of a socket's path on macOS, the shortest of all."""
 _MACOS_LOCAL, _MACOS_PEER = 0, 1
@@ -43,7 +43,7 @@ _MACOS_LOCAL, _MACOS_PEER = 0, 1
 
 
 class WireError(Exception):
-    """The other end is gone, too slow, not ours, or says what is no reply."""
+    """The peer is gone, too slow, not this user's, or sends an invalid message."""
 
 
 def available() -> bool:
@@ -57,15 +57,15 @@ def configuring_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def identity(environ: Mapping[str, str]) -> list[str]:
-    """Return what one resident is for: this installation, and the user's own places in *environ*."""
+    """Return the values that identify a resident: this installation, and the user's folders and locale in *environ*."""
     return [PACKAGES, sys.prefix, *(f"{name}={environ[name]}" for name in _IDENTIFYING if name in environ)]
 
 
 def socket_path(environ: Mapping[str, str]) -> str | None:
-    """Return where the resident of *environ* listens; None where there is no private folder for it.
+    """Return the path of the socket of *environ*'s resident; None where there is no private folder for it.
 
-    The folder is the user's runtime folder, as the XDG rules name it, else one in ``/tmp`` that is named by the user's
-    number. It is made where it is missing, and used only if it is this user's own and closed to all others.
+    The folder is in the user's XDG runtime folder, or else in ``/tmp``, named by the user's number. It is created where
+    it is missing, and used only if it belongs to this user and is closed to all others.
     """
     from binascii import crc32
 
@@ -92,7 +92,7 @@ def _runtime_folders(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_private(folder: str, *, make: bool = True) -> bool:
-    """Return whether *folder* is this user's own and nobody else may look in."""
+    """Return whether *folder* belongs to this user, and nobody else may read it."""
     if make:
         try:
             os.mkdir(folder, 0o700)
@@ -108,10 +108,10 @@ def _is_private(folder: str, *, make: bool = True) -> bool:
 def peer_is_own(connection: socket.socket) -> bool:
     """Return whether the process at the other end of *connection* is this user's."""
     if hasattr(socket, "SO_PEERCRED"):
-        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     else:
-        found = connection.getsockopt(_MACOS_LOCAL, _MACOS_PEER, 76)
-    return int.from_bytes(found[4:8], sys.byteorder) == os.getuid()
+        credentials = connection.getsockopt(_MACOS_LOCAL, _MACOS_PEER, 76)
+    return int.from_bytes(credentials[4:8], sys.byteorder) == os.getuid()
 
 
 def connect(path: str, *, seconds: float) -> socket.socket | None:
@@ -166,7 +166,7 @@ def exchange(connection: socket.socket, head: Mapping[str, Any], body: bytes = b
 
 
 def terminal_name() -> str | None:
-    """Return a name of the terminal and the session on it, which a later terminal of the same device does not have."""
+    """Return a name of the terminal and its session, unlike that of a later terminal on the same device."""
     if sys.platform == "win32":
         return f"console of {os.getppid()}" if sys.stdin.isatty() or sys.stdout.isatty() else None
     for stream in (0, 1, 2):

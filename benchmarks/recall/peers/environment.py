@@ -32,5 +32,5 @@ def _run(words: list[str], package: str) -> None:
     except subprocess.TimeoutExpired as error:
         raise NotAvailable(f"{package} was not installed within {_PATIENCE} s") from error
     if run.returncode:
-        stated = [line for line in run.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
-        raise NotAvailable(f"{package} cannot be installed here: {stated[-1][:200]}")
+        errors = [line for line in run.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
+        raise NotAvailable(f"{package} cannot be installed here: {errors[-1][:200]}")

@@ -126,12 +126,12 @@ def below(element: XmlElement, name: str) -> Iterator[XmlElement]:
 
 def core_fields(root: XmlElement | None) -> dict[str, str]:
     """Return title, author and dates of an Office file or a book by their names in Dublin Core."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for element in root.iter() if root is not None else ():
         text = (element.text or "").strip()[:200]
         if text and (name := _CORE_FIELDS.get(local_name(element))):
-            found.setdefault(name, text)
-    return found
+            fields.setdefault(name, text)
+    return fields
 
 
 _CORE_FIELDS: Final = {

@@ -46,10 +46,10 @@ class DocxLoader:
         for block in reader.blocks(body if body is not None else (), 0):
             page.children.append(block)
         page.children += reader.footnotes()
-        written = write_markdown(grouped(page))
+        markdown = write_markdown(grouped(page))
         fields = core_fields(archive.optional_xml("docProps/core.xml"))
-        title = fields.pop("title", "") or written.first_heading
-        return LoadedDocument(text=written.text, title=title, metadata=fields)
+        title = fields.pop("title", "") or markdown.first_heading
+        return LoadedDocument(text=markdown.text, title=title, metadata=fields)
 
 
 class _DocumentReader:
@@ -64,26 +64,26 @@ class _DocumentReader:
     def blocks(self, container: Iterable[XmlElement], depth: int) -> list[Element]:
         """Return the blocks of *container*, of content controls and the like in it, too."""
         self._check_depth(depth)
-        found: list[Element] = []
+        blocks: list[Element] = []
         for part in container:
             name = local_name(part)
             if name == "p":
-                found.append(self._paragraph(part, depth))
+                blocks.append(self._paragraph(part, depth))
             elif name == "tbl":
-                found.append(self._table(part, depth))
+                blocks.append(self._table(part, depth))
             elif name not in _REMOVED:
-                found += self.blocks(part, depth + 1)
-        return found
+                blocks += self.blocks(part, depth + 1)
+        return blocks
 
     def footnotes(self) -> list[Element]:
         """Return the notes below the pages and at the end."""
-        found: list[Element] = []
+        notes: list[Element] = []
         for kind in ("footnote", "endnote"):
             root = self._archive.optional_xml(f"word/{kind}s.xml")
             for note in root if root is not None else ():
                 if not attribute(note, "type"):  # the others are the lines between text and notes
-                    found += self.blocks(note, 0)
-        return found
+                    notes += self.blocks(note, 0)
+        return notes
 
     def _paragraph(self, paragraph: XmlElement, depth: int) -> Element:
         settings = child(paragraph, "pPr")
@@ -173,8 +173,8 @@ def grouped(page: Element) -> Element:
 
 
 def _value(settings: XmlElement | None, name: str) -> str:
-    found = child(settings, name)
-    return attribute(found, "val") if found is not None else ""
+    element = child(settings, name)
+    return attribute(element, "val") if element is not None else ""
 
 
 def _styles(root: XmlElement | None) -> dict[str, str]:

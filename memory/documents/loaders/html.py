@@ -66,21 +66,25 @@ class HtmlLoader:
         """Return the page's main text; all text where it has only navigation."""
         text, notes = decode_html(data, source)
         tree = parse_html(text)
-        written = main_text(tree)
+        markdown = main_text(tree)
         return LoadedDocument(
-            text=written.text, title=_title(tree, written), anchors=written.anchors, metadata=_fields(tree), notes=notes
+            text=markdown.text,
+            title=_title(tree, markdown),
+            anchors=markdown.anchors,
+            metadata=_fields(tree),
+            notes=notes,
         )
 
 
 def decode_html(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
     """Return the text of *data* in the encoding that it names, else as ``decode_text`` does; and notes."""
-    named = _CHARSET.search(data[:_SCANNED])
+    charset = _CHARSET.search(data[:_SCANNED])
     try:
         return decode_text(data, source)
     except LoadError:
-        if named is None:
+        if charset is None:
             raise
-    encoding = named[1].decode("ascii")
+    encoding = charset[1].decode("ascii")
     try:
         return decode_text(data.decode(encoding).encode(), source)
     except (LookupError, UnicodeDecodeError) as error:
@@ -91,9 +95,9 @@ def main_text(tree: Element) -> MarkdownText:
     """Return the main text of a page as Markdown; all of its text where nothing is left without its furniture."""
     page = next((element for element in tree.walk() if element.tag == "body"), tree)
     main = _main_element(page)
-    kept = _without_furniture(main, in_article=main is not page)
-    written = write_markdown(_without_link_borders(kept))
-    return written if written.text.strip() else write_markdown(_without_furniture(page, in_article=True, names=False))
+    content = _without_furniture(main, in_article=main is not page)
+    markdown = write_markdown(_without_link_borders(content))
+    return markdown if markdown.text.strip() else write_markdown(_without_furniture(page, in_article=True, names=False))
 
 
 def _main_element(page: Element) -> Element:
@@ -189,12 +193,12 @@ def _title(tree: Element, written: MarkdownText) -> str:
 
 def _fields(tree: Element) -> dict[str, str]:
     """Return author and date of publication where the page names them."""
-    wanted = {"author": "author", "article:published_time": "published", "date": "published", "dc.date": "published"}
-    found: dict[str, str] = {}
+    keys = {"author": "author", "article:published_time": "published", "date": "published", "dc.date": "published"}
+    fields: dict[str, str] = {}
     for name, content in _meta(tree):
-        if content and (key := wanted.get(name)):
-            found.setdefault(key, content[:200])
-    return found
+        if content and (key := keys.get(name)):
+            fields.setdefault(key, content[:200])
+    return fields
 
 
 def _meta(tree: Element) -> Iterable[tuple[str, str]]:

@@ -42,7 +42,7 @@ class _Writer:
 
     def blocks(self, element: Element) -> list[str]:
         """Return the blocks of what is in *element*; anchors without words of their own go to what follows."""
-        written: list[str] = []
+        blocks: list[str] = []
         pending = ""
         inline: list[Node] = []
 
@@ -51,7 +51,7 @@ class _Writer:
             text = self._inline_text(inline)
             inline.clear()
             if words := _plain(text).strip():
-                written.append(pending + (text if words[0] not in "#>`~=-" else _LIKE_MARKUP.sub(r"\\", text)))
+                blocks.append(pending + (text if words[0] not in "#>`~=-" else _LIKE_MARKUP.sub(r"\\", text)))
                 pending = ""
             else:
                 pending += text.strip(f" \n{_BREAK}")
@@ -65,33 +65,33 @@ class _Writer:
             if below:
                 below[0] = pending + below[0]
                 pending = ""
-                written += below
+                blocks += below
             else:
                 pending += self._mark(child)
         flush()
-        if pending and written:
-            written[-1] += pending
-        return written
+        if pending and blocks:
+            blocks[-1] += pending
+        return blocks
 
     def _block(self, element: Element) -> list[str]:
         if element.tag in _HEADINGS:
-            written = self._heading(element)
+            blocks = self._heading(element)
         elif element.tag == "pre":
-            written = self._code(element)
+            blocks = self._code(element)
         elif element.tag in ("ul", "ol", "menu"):
-            written = self._list(element)
+            blocks = self._list(element)
         elif element.tag == "dl":
-            written = self._definitions(element)
+            blocks = self._definitions(element)
         elif element.tag == "table":
-            written = self._table(element)
+            blocks = self._table(element)
         else:
-            written = self.blocks(element)
-            if element.tag == "blockquote" and written:
-                quoted = "\n\n".join(written).split("\n")
-                written = ["\n".join(f"> {line}".rstrip() for line in quoted)]
-        if written:
-            written[0] = self._mark(element) + written[0]
-        return written
+            blocks = self.blocks(element)
+            if element.tag == "blockquote" and blocks:
+                quoted = "\n\n".join(blocks).split("\n")
+                blocks = ["\n".join(f"> {line}".rstrip() for line in quoted)]
+        if blocks:
+            blocks[0] = self._mark(element) + blocks[0]
+        return blocks
 
     def _heading(self, element: Element) -> list[str]:
         text = self._inline_text(element.children).replace("\n", " ")
@@ -115,11 +115,11 @@ class _Writer:
         items = []
         number = int(start) if (start := element.attributes.get("start", "1")).isdecimal() and len(start) < 6 else 1
         for child in element.elements():
-            if not (written := self.blocks(child)):
+            if not (blocks := self.blocks(child)):
                 continue
             mark = f"{number}. " if element.tag == "ol" else "- "
             number += 1
-            body = "\n".join(written) if all(_is_tight(block) for block in written) else "\n\n".join(written)
+            body = "\n".join(blocks) if all(_is_tight(block) for block in blocks) else "\n\n".join(blocks)
             items.append(self._mark(child) + mark + body.replace("\n", "\n" + " " * len(mark)))
         return ["\n".join(_line_ends_trimmed(item) for item in items)] if items else []
 
@@ -156,18 +156,20 @@ class _Writer:
         if element.attributes.get("role") in ("presentation", "none") or _is_layout(element):
             return above + [block for row in cells for cell in row for block in cell]
         grid = _grid(rows, cells)
-        kept = [column for column in range(len(grid[0])) if any(_plain(row[column]).strip() for row in grid)]
-        if len(kept) < 2:
+        columns = [column for column in range(len(grid[0])) if any(_plain(row[column]).strip() for row in grid)]
+        if len(columns) < 2:
             return above + [block for row in cells for cell in row for block in cell]
-        lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in grid if any(map(str.strip, row))]
-        lines.insert(1, "|" + "---|" * len(kept))
+        lines = [
+            "| " + " | ".join(row[column] for column in columns) + " |" for row in grid if any(map(str.strip, row))
+        ]
+        lines.insert(1, "|" + "---|" * len(columns))
         return [*above, "\n".join(lines)]
 
     def _cell(self, cell: Element) -> list[str]:
-        written = self.blocks(cell)
-        if written:
-            written[0] = self._mark(cell) + written[0]
-        return written
+        blocks = self.blocks(cell)
+        if blocks:
+            blocks[0] = self._mark(cell) + blocks[0]
+        return blocks
 
     def _inline_text(self, nodes: list[Node]) -> str:
         """Return the words of *nodes* on one line, or several where the page breaks it."""
@@ -252,8 +254,8 @@ def _breaks_kept(element: Element) -> list[str]:
 
 def _language(element: Element) -> str:
     classes = " ".join(inner.attributes.get("class", "") for inner in (element, *element.elements()))
-    found = _LANGUAGE.search(classes)
-    return found[1] if found else ""
+    match = _LANGUAGE.search(classes)
+    return match[1] if match else ""
 
 
 def _rows(table: Element) -> tuple[list[list[Element]], list[Element]]:
@@ -299,5 +301,5 @@ def _grid(rows: list[list[Element]], cells: list[list[list[str]]]) -> list[list[
 
 
 def _span(cell: Element, name: str) -> int:
-    written = cell.attributes.get(name, "1")
-    return min(max(int(written), 1), 100) if written.isdecimal() and len(written) < 6 else 1
+    number = cell.attributes.get(name, "1")
+    return min(max(int(number), 1), 100) if number.isdecimal() and len(number) < 6 else 1

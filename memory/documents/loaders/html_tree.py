@@ -97,8 +97,8 @@ class Element:
     @property
     def names(self) -> frozenset[str]:
         """The words of its id and classes."""
-        written = f"{self.attributes.get('id', '')} {self.attributes.get('class', '')}"
-        return frozenset(written.casefold().replace("_", "-").split())
+        words = f"{self.attributes.get('id', '')} {self.attributes.get('class', '')}"
+        return frozenset(words.casefold().replace("_", "-").split())
 
     def elements(self) -> Iterator[Element]:
         """Yield the elements directly in it."""

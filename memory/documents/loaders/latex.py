@@ -33,10 +33,13 @@ _BEFORE_STOP: Final = re.compile(rf"(?:[ \t~]*{_WITHOUT_WORDS.pattern})+(?=[.,;:
 """Commands without words between a word and the full stop behind it, with the blanks before them."""
 _ENVIRONMENT: Final = re.compile(r"[ \t]*\\(?:begin|end)\{[^{}]*\}(?:\[[^\]]*\]|\{[^{}]*\})*")
 _COMMAND: Final = re.compile(r"\\[a-zA-Z]+\*?(?:\[[^\]]*\])?[ \t]?")
+_LINE_BREAK: Final = re.compile(r"\\\\\*?(?:\[[^\]\n]*\])?")
 _SPACES: Final = re.compile(r"\\[,;:! ]")
 _ESCAPED: Final = re.compile(r"\\([%&$#_{}])")
-_MATH: Final = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$|\\\[.*?\\\]|\\\(.*?\\\)", re.DOTALL)
+_MATH: Final = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$|(?<!\\)\\\[.*?\\\]|(?<!\\)\\\(.*?\\\)", re.DOTALL)
 _KEPT: Final = re.compile("\ue000(\\d+)\ue001")
+_NO_MARKS: Final = {0xE000: None, 0xE001: None}
+"""Characters of private use that mark what is kept as it is written, and may themselves be in a file."""
 
 
 class LatexLoader:
@@ -50,10 +53,14 @@ class LatexLoader:
         text, notes = decode_text(data, source)
         kept: list[str] = []
 
-        def keep(written: str) -> str:
-            kept.append(written)
+        def keep(passage: str) -> str:
+            kept.append(passage)
             return f"\ue000{len(kept) - 1}\ue001"
 
+        def restored(passage: str) -> str:
+            return _KEPT.sub(lambda match: restored(kept[int(match[1])]), passage)
+
+        text = text.translate(_NO_MARKS)
         text = _VERBATIM.sub(lambda match: keep(f"\n\n```\n{match['code']}\n```\n\n"), text)
         text = _COMMENT.sub("", text)
         title = _TITLE.search(text)
@@ -64,7 +71,7 @@ class LatexLoader:
         body = _CODE.sub(lambda match: keep(f"`{match['code']}`"), body)
         body = _plain(_ITEM.sub(lambda match: f"\n- {match[1] + ': ' if match[1] else ''}", _LINK.sub(r"\1", body)))
         body = re.sub(r"[ \t]*\n[ \t]*", "\n", body)
-        body = _KEPT.sub(lambda match: kept[int(match[1])], body)
+        body = restored(body)
         return LoadedDocument(
             text=re.sub(r"\n{3,}", "\n\n", body).strip(),
             title=" ".join(_plain(title[1]).split()) if title is not None else "",
@@ -74,7 +81,7 @@ class LatexLoader:
 
 def _plain(text: str) -> str:
     """Return *text* with the words of its commands and without their names."""
-    text = _WITHOUT_WORDS.sub("", _BEFORE_STOP.sub("", text.replace("\\\\", "\n")))
+    text = _WITHOUT_WORDS.sub("", _BEFORE_STOP.sub("", _LINE_BREAK.sub("\n", text)))
     text = _COMMAND.sub("", _ENVIRONMENT.sub("\n", text))
     text = re.sub(r"(?<!\\)[{}]", "", text)
     return _ESCAPED.sub(r"\1", _SPACES.sub(" ", text)).replace("~", " ").replace("``", "“").replace("''", "”")

@@ -102,7 +102,9 @@ class MailboxLoader:
             outlines.append(((0, (subject,)), *((offset, (subject, *path)) for offset, path in loaded.outline)))
         text, spans = join_parts(texts)
         outline = tuple(
-            (start + offset, path) for (start, _), item in zip(spans, outlines, strict=True) for offset, path in item
+            (start + offset, path)
+            for (start, _), outline_of_mail in zip(spans, outlines, strict=True)
+            for offset, path in outline_of_mail
         )
         notes = (f"{unreadable} messages could not be read",) if unreadable else ()
         return LoadedDocument(text=text, outline=outline, notes=notes)

@@ -43,8 +43,8 @@ def parse_front_matter(text: str) -> FrontMatter:
     head = _FRONT_MATTER.match(text)
     if head is None:
         return FrontMatter()
-    read = _parse_toml if head["fence"] == "+++" else _parse_yaml
-    fields, notes = read(head["inside"])
+    parse = _parse_toml if head["fence"] == "+++" else _parse_yaml
+    fields, notes = parse(head["inside"])
     if not fields and head["inside"].strip():
         return FrontMatter()  # a rule and a rule, with prose between them
     return FrontMatter(fields, head.end(), notes)

@@ -33,7 +33,7 @@ def picture_text(picture: bytes, source: str, *, seconds: float) -> str:
     """
     command = [PROGRAM, "stdin", "stdout", "-l", _languages(), "--psm", "3"]
     try:
-        done = subprocess.run(  # noqa: S603 - found on the user's own PATH, the picture on its standard input
+        process = subprocess.run(  # noqa: S603 - found on the user's own PATH, the picture on its standard input
             command,
             input=picture,
             capture_output=True,
@@ -45,7 +45,7 @@ def picture_text(picture: bytes, source: str, *, seconds: float) -> str:
         raise LoadError(source, f"tesseract took more than {seconds:.0f} seconds") from error
     except (OSError, subprocess.CalledProcessError) as error:
         raise LoadError(source, "tesseract could not read it") from error
-    text = done.stdout.decode("utf-8", "replace").replace("\f", "")
+    text = process.stdout.decode("utf-8", "replace").replace("\f", "")
     return "\n".join(line.strip() for line in text.split("\n")).strip()
 
 
@@ -54,8 +54,8 @@ def _languages() -> str:
     """Return the installed languages as tesseract takes them, English first."""
     listed = subprocess.run([PROGRAM, "--list-langs"], capture_output=True, text=True, check=False)  # noqa: S603
     names = [name.strip() for name in listed.stdout.splitlines()[1:] if name.strip() and "/" not in name]
-    found = sorted((name for name in names if name not in _NO_LANGUAGES), key=lambda name: (name != "eng", name))
-    return "+".join(found[:_MAX_LANGUAGES]) or "eng"
+    languages = sorted((name for name in names if name not in _NO_LANGUAGES), key=lambda name: (name != "eng", name))
+    return "+".join(languages[:_MAX_LANGUAGES]) or "eng"
 
 
 class PictureLoader:

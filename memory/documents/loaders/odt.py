@@ -40,10 +40,10 @@ class OdtLoader:
         archive = Archive(data, source, self._limits)
         text = child(archive.xml("content.xml"), "body", "text")
         page = Element("body", {}, _nodes(text, source, 0) if text is not None else [])
-        written = write_markdown(page)
+        markdown = write_markdown(page)
         fields = core_fields(archive.optional_xml("meta.xml"))
-        title = fields.pop("title", "") or written.first_heading
-        return LoadedDocument(text=written.text, title=title, metadata=fields)
+        title = fields.pop("title", "") or markdown.first_heading
+        return LoadedDocument(text=markdown.text, title=title, metadata=fields)
 
 
 def _nodes(parent: XmlElement, source: str, depth: int) -> list[Node]:

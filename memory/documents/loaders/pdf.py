@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
@@ -34,6 +36,8 @@ _PASSWORD_NEEDED: Final = 4
 _SCAN_SCALE: Final = 300 / 72
 """Dots per point of a page that is recognised: tesseract is made for 300 in an inch."""
 _SCAN_PIXELS: Final = 25_000_000
+_PDFIUM: Final = threading.Lock()
+"""Held while a file is read: pdfium is not thread-safe."""
 
 
 class PdfLoader:
@@ -52,14 +56,15 @@ class PdfLoader:
             raise LoadError(source, "not a PDF file")
         import pypdfium2
 
-        try:
-            document = pypdfium2.PdfDocument(data)
-        except pypdfium2.PdfiumError as error:
-            encrypted = error.err_code == _PASSWORD_NEEDED
-            reason = "encrypted; take the password off first" if encrypted else "not a readable PDF"
-            raise LoadError(source, reason) from error
-        with document:
-            return self._read(document, source)
+        with _PDFIUM:
+            try:
+                document = pypdfium2.PdfDocument(data)
+            except pypdfium2.PdfiumError as error:
+                encrypted = error.err_code == _PASSWORD_NEEDED
+                reason = "encrypted; take the password off first" if encrypted else "not a readable PDF"
+                raise LoadError(source, reason) from error
+            with document:
+                return self._read(document, source)
 
     def _read(self, document: Any, source: str) -> LoadedDocument:
         pages: list[list[PdfLine]] = []
@@ -67,15 +72,16 @@ class PdfLoader:
         deadline = time.monotonic() + self._scan_seconds
         recognises = ocr_installed()
         for number in range(len(document)):
+            lines: list[PdfLine] = []
             try:
-                lines = list(_page_lines(document[number]))
+                with closing(document[number]) as page:
+                    lines = list(_page_lines(page))
+                    if not lines and recognises:
+                        lines = list(_recognised_lines(page, source, deadline))
+                        recognised += bool(lines)
+                        unrecognised += not lines and time.monotonic() > deadline
             except Exception:  # a damaged page; the others are read
-                lines = []
                 unreadable += 1
-            if not lines and recognises:
-                lines = list(_recognised_lines(document[number], source, deadline))
-                recognised += bool(lines)
-                unrecognised += not lines and time.monotonic() > deadline
             pages.append(lines)
             characters += sum(len(line.text) for line in lines)
             if characters > self._characters:
@@ -90,7 +96,7 @@ class PdfLoader:
             (recognised, "pages recognised by tesseract"),
             (unrecognised, "scanned pages left out, since recognition took too long"),
         )
-        notes = tuple(f"{what}: {count}" for count, what in counts if count)
+        notes = tuple(f"{name}: {count}" for count, name in counts if count)
         return LoadedDocument(text=text, title=title, pages=spans, outline=_outline(document, text, spans), notes=notes)
 
 
@@ -116,9 +122,9 @@ def _page_lines(page: Any) -> Iterator[PdfLine]:
         offset += len(line) + 2
         if not line.strip():
             continue
-        known = pdfium.FPDFText_GetCharOrigin(text_page, begins, ctypes.byref(x), ctypes.byref(y))
-        gap = above - y.value if known and above is not None else 0.0
-        above = y.value if known else above
+        is_placed = pdfium.FPDFText_GetCharOrigin(text_page, begins, ctypes.byref(x), ctypes.byref(y))
+        gap = above - y.value if is_placed and above is not None else 0.0
+        above = y.value if is_placed else above
         yield PdfLine(clean_text(line).strip(), gap)
 
 
@@ -182,12 +188,12 @@ def _outline(document: Any, text: str, spans: Sequence[tuple[int, int]]) -> tupl
             continue
         words = r"\s+".join(map(re.escape, title.split()))
         start, end = spans[page]
-        found = re.compile(rf"(?m)^(?:[\dA-Z.]+\s+|\w+ [\dA-Z]+[.:]?\s+)?{words}$").search(
+        heading = re.compile(rf"(?m)^(?:[\dA-Z.]+\s+|\w+ [\dA-Z]+[.:]?\s+)?{words}$").search(
             text, max(start, position), end
         )
-        if found is not None:
-            sections.append((found.start(), tuple(name for name in path if name)))
-            position = found.end()
+        if heading is not None:
+            sections.append((heading.start(), tuple(name for name in path if name)))
+            position = heading.end()
     return tuple(sections)
 
 

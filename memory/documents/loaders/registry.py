@@ -163,7 +163,7 @@ class _FormatLoader:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why no loader reads a file."""
+    """File that no loader reads, with the *reason*."""
 
     reason: str
 
@@ -171,8 +171,8 @@ class Unreadable:
 class LoaderRegistry:
     """Choice of a loader for each file; *loaders* by ending add to the built-in ones or replace them.
 
-    Its workers are started when they are first needed, and ended by ``close``. Any thread may call. One that is not
-    *isolated* has none: it is for the worker itself.
+    Its workers are started when they are first needed, and ended by ``close``. Any thread may call. A registry that is
+    not *isolated* parses in this process: it is the one inside a worker.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class LoaderRegistry:
         self._workers.close()
 
     def choose(self, name: str, *, by_name: bool = False) -> Loader | Unreadable | None:
-        """Return the loader for a file called *name*, why there is none, or None where its content has to say.
+        """Return the loader for a file called *name*; None where its content decides; ``Unreadable`` for no loader.
 
         The content of a file that the user named (*by_name*) is looked at when its ending says nothing.
         """

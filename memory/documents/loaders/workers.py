@@ -39,7 +39,7 @@ MEMORY_LIMITED: Final = sys.platform == "linux"
 
 
 class WorkerPool:
-    """Worker processes of a registry, each started when all others are busy, at most ``count``. Any thread may call."""
+    """Pool of at most ``count`` worker processes, each started when all others are busy. Any thread may call."""
 
     def __init__(self, limits: LoadLimits, *, script: Path = _SCRIPT) -> None:
         self.count = min(limits.processes, os.cpu_count() or 1)
@@ -48,7 +48,7 @@ class WorkerPool:
         self._idle = list(self._workers)
 
     def load(self, format: str, data: bytes, source: str, *, packed: bool = False) -> LoadedDocument:
-        """As ``LoaderWorker.load``, by the worker that was used last of those that are idle; else wait for one."""
+        """As ``LoaderWorker.load``, by the idle worker that was used last; wait for one where all are busy."""
         with self._free:
             worker = self._idle.pop()
             try:
@@ -117,6 +117,9 @@ class LoaderWorker:
             self._stop()
             late = overdue.is_set() or (_CPU_SIGNAL and process.returncode == -_CPU_SIGNAL)
             return {"error": "time" if late else "died", "seconds": self._limits.seconds}
+        except BaseException:  # interrupted: its answer would be taken for that of the next file
+            self._stop()
+            raise
         finally:
             timer.cancel()
         self._files += 1

@@ -53,7 +53,7 @@ class IndexSynchronizer:
 
     @contextmanager
     def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
-        """Give the index of *namespace* in the state of *view*, locked until the block ends."""
+        """Yield the index of *namespace* in the state of *view*, locked until the block ends."""
         with self._lock:
             state = self._states.get(namespace)
             if state is None:
@@ -77,7 +77,7 @@ class IndexSynchronizer:
     def follow(self, namespace: str, count: int, *, conversation: bool) -> None:
         """Take note of *count* entries added to *namespace*; when they are many, derive their rows and save them.
 
-        A failure is none of the writer's: the next question derives what is missing.
+        A failure here fails no write: the next question derives what is missing.
         """
         with self._lock:
             self._added[namespace] += count
@@ -128,8 +128,8 @@ class IndexSynchronizer:
     def _written(self, changes: Changes, namespace: str) -> Iterator[Entry]:
         """Yield the entries that *changes* wrote and that are still there."""
         for start in range(0, len(changes.written), _BATCH):
-            found = self.store.get(changes.written[start : start + _BATCH], namespace=namespace)
-            yield from (entry for entry in found if entry is not None)
+            entries = self.store.get(changes.written[start : start + _BATCH], namespace=namespace)
+            yield from (entry for entry in entries if entry is not None)
 
     def _is_unchanged(self, cursor: Cursor) -> bool:
         """Return whether nothing was written or removed since *cursor*."""
@@ -137,10 +137,10 @@ class IndexSynchronizer:
         return changes.complete and not (changes.written or changes.removed)
 
     def _synchronize(self, state: _IndexState, view: View) -> None:
-        wanted = view.cursor(namespace=state.namespace)
-        if state.cursor == wanted or self._catch_up(state, view, wanted):
+        newest = view.cursor(namespace=state.namespace)
+        if state.cursor == newest or self._catch_up(state, view, newest):
             return
-        if state.cursor is None and self._load(state) and self._catch_up(state, view, wanted):
+        if state.cursor is None and self._load(state) and self._catch_up(state, view, newest):
             return
         state.index, state.cursor = RetrievalIndex(self._word_vectors), None
         state.since, state.unsaved, state.derived_count = None, [], 0
@@ -148,8 +148,8 @@ class IndexSynchronizer:
         while batch := list(islice(entries, _BATCH)):
             self._add(state, view, batch)
             state.derived_count += len(batch)
-        state.cursor = wanted
-        self._catch_up(state, view, wanted)
+        state.cursor = newest
+        self._catch_up(state, view, newest)
 
     def _load(self, state: _IndexState) -> bool:
         """Fill the index from the cache; return whether the cache had it."""

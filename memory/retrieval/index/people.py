@@ -90,9 +90,9 @@ class PeopleMentions:
 
     def with_relations(self, people: Iterable[str]) -> frozenset[str]:
         """Return *people*, the names behind their kin words and the kin words of their names ("Ana is my sister")."""
-        given = frozenset(people)
-        related = [pair for pair in self._relations if not given.isdisjoint(pair)]
-        return given.union(*related)
+        names = frozenset(people)
+        related = [pair for pair in self._relations if not names.isdisjoint(pair)]
+        return names.union(*related)
 
     def _number(self, person: str) -> int:
         number = self._numbers.get(person)

@@ -214,7 +214,9 @@ def stored_importance(fields: Metadata) -> float:
 def _last_repetition(fields: Metadata) -> int:
     """Return when the memory was said for the last time again, ``NEVER`` where it was not."""
     repeated = fields.get("repeated")
-    return max((_stored_microseconds(each["at"]) for each in repeated), default=NEVER) if repeated else NEVER
+    return (
+        max((_stored_microseconds(repetition["at"]) for repetition in repeated), default=NEVER) if repeated else NEVER
+    )
 
 
 def _stored_microseconds(value: object) -> int:
@@ -266,8 +268,8 @@ def _mentioned_day(text: str, day: int, lexicon: Lexicon) -> int:
             if reference.day is None or reference.month is None:
                 continue
             with suppress(ValueError):  # 31 February
-                named = date(reference.year or today.year, reference.month, reference.day)
-                return day_number(named)
+                day_named = date(reference.year or today.year, reference.month, reference.day)
+                return day_number(day_named)
         elif (reference.last - reference.first).days < _WEEK and reference.first != today:
             return day_number(reference.first)
     return NO_DAY

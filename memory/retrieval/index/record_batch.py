@@ -202,7 +202,7 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     starts = _join_starts([batch.starts for batch in batches])
     return RecordBatch(
         ids=tuple(chain.from_iterable(batch.ids for batch in batches)),
-        values=np.concatenate([each.view(_AS_BYTES) for each in values]).view(RECORD_DTYPE),
+        values=np.concatenate([array.view(_AS_BYTES) for array in values]).view(RECORD_DTYPE),
         sessions=tuple(sessions),
         speakers=tuple(speakers),
         terms=tuple(terms),

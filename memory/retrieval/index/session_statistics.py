@@ -40,7 +40,7 @@ class Participants:
         self._speakers_of: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self._calls_in: defaultdict[int, Counter[tuple[str, int]]] = defaultdict(Counter)
         self._addressed: defaultdict[str, Counter[int]] | None = None
-        """Whom each word addresses, and how often: counted when it is asked for, and kept up to date from then on."""
+        """Participants that each word addresses, with counts: made when first asked for, then kept up to date."""
         self._aliases: dict[str, tuple[int, int]] | None = {}
         self._present: tuple[tuple[int, str], ...] | None = None
 
@@ -103,10 +103,10 @@ class Participants:
 
     def _frequent_calls(self) -> dict[str, tuple[int, int]]:
         """Return for each word that mostly addresses one participant their number, and how often it addresses any."""
-        known = {part.lower() for number in self._turns for part in self._names[number].split()}
+        name_parts = {part.lower() for number in self._turns for part in self._names[number].split()}
         frequent: dict[str, tuple[int, int]] = {}
         for word, counts in self._counted_calls().items():
-            if not counts or word.lower() in known:
+            if not counts or word.lower() in name_parts:
                 continue
             total = counts.total()
             number, count = min(counts.items(), key=lambda pair: (-pair[1], self._names[pair[0]]))
@@ -226,8 +226,8 @@ class SessionBm25:
             is_asked[list(terms)] = True
             positions = np.flatnonzero(is_asked[added])
             for term in terms:
-                found = np.bincount(sessions[positions[added[positions] == term]], minlength=size)
-                counts[term] = counts[term] + found if term in counts else found
+                added_counts = np.bincount(sessions[positions[added[positions] == term]], minlength=size)
+                counts[term] = counts[term] + added_counts if term in counts else added_counts
         return counts
 
     def _merge(self) -> None:
@@ -241,11 +241,11 @@ class SessionBm25:
             return
         keys, counts = self._take_changes()
         positions = np.searchsorted(self._keys, keys)
-        known = positions < len(self._keys)
-        known[known] = self._keys[positions[known]] == keys[known]
-        self._counts[positions[known]] += counts[known]
-        self._keys = np.insert(self._keys, positions[~known], keys[~known])
-        self._counts = np.insert(self._counts, positions[~known], counts[~known])
+        is_known = positions < len(self._keys)
+        is_known[is_known] = self._keys[positions[is_known]] == keys[is_known]
+        self._counts[positions[is_known]] += counts[is_known]
+        self._keys = np.insert(self._keys, positions[~is_known], keys[~is_known])
+        self._counts = np.insert(self._counts, positions[~is_known], counts[~is_known])
         if counts.min(initial=1) < 0:
             is_positive = self._counts > 0
             self._keys, self._counts = self._keys[is_positive], self._counts[is_positive]

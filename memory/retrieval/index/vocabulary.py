@@ -67,16 +67,16 @@ class Vocabulary:
 
         A new form gets the next number.
         """
-        known, first = self._form_numbers, len(self._forms)
-        fresh = [(form, term) for form, term in zip(forms, terms, strict=True) if form not in known]
+        numbers, first = self._form_numbers, len(self._forms)
+        fresh = [(form, term) for form, term in zip(forms, terms, strict=True) if form not in numbers]
         for number, (form, term) in enumerate(fresh, start=first):
-            known[form] = number
+            numbers[form] = number
             self._forms_of_term.setdefault(term, []).append(number)
         self._forms += [form for form, _ in fresh]
         self._term_of_form.extend([term for _, term in fresh])
         for counts in (self._counts, self._lower_case_counts):
             counts.extend(np.zeros(len(fresh), dtype=np.int64))
-        return np.array(list(map(known.__getitem__, forms)), dtype=np.int32)
+        return np.array(list(map(numbers.__getitem__, forms)), dtype=np.int32)
 
     def count(self, marks: NDArray[np.integer], sign: int = 1) -> None:
         """Add the occurrences *marks* to the counts, or subtract them with *sign* -1.
@@ -230,14 +230,14 @@ class TermVectors:
         The rarest terms of a large vocabulary are not searched.
         """
         common = self._vocabulary.commonest_terms(_MAX_NEAREST_TERMS)
-        found: list[str] = []
+        nearest_terms: list[str] = []
         for start in range(0, len(queries), _NEAREST_BATCH):
             terms = self._possibly_nearest(queries[start : start + _NEAREST_BATCH], common)
             cosines = self.cosines(queries[start : start + _NEAREST_BATCH], terms)
             best = cosines.max(axis=0, initial=0.0)
             ties = (terms[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
-            found += [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
-        return found
+            nearest_terms += [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
+        return nearest_terms
 
     def _possibly_nearest(self, queries: VectorRows, terms: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return *terms* without such as are surely not the nearest to one of *queries*.
@@ -310,10 +310,10 @@ class TermVectors:
 
     def _of_forms(self, forms: Sequence[int]) -> VectorRows:
         """Return centred grid vectors of surface forms, -1 for none; what was made for the first search is used up."""
-        made = [self._rough.pop(form, None) for form in forms]
+        rough = [self._rough.pop(form, None) for form in forms]
         vectors = np.empty((len(forms), self._rows.rows.shape[1]), dtype=np.float32)
-        lacking = [position for position, vector in enumerate(made) if vector is None]
-        for position, vector in enumerate(made):
+        lacking = [position for position, vector in enumerate(rough) if vector is None]
+        for position, vector in enumerate(rough):
             if vector is not None:
                 vectors[position] = vector
         if lacking:

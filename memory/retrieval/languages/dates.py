@@ -61,7 +61,7 @@ DateReference: TypeAlias = PartialDate | DateSpan
 def find_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateReference, ...]:
     """Return the dates that *text* names; relative ones count from *today*."""
     spans = find_relative_dates(text, lexicon, today)
-    found: list[DateReference] = []
+    dates: list[DateReference] = []
     rest = text
     for pattern in (
         *lexicon.date_patterns,
@@ -70,21 +70,23 @@ def find_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateReference,
         _YEAR,
     ):
         for match in list(pattern.finditer(rest)):
-            named = _parse_date(match, lexicon)
-            if named is not None:
-                found.append(named)
+            reference = _parse_date(match, lexicon)
+            if reference is not None:
+                dates.append(reference)
                 rest = rest[: match.start()] + "#" * len(match.group()) + rest[match.end() :]
     if any(span.first != span.last for span in spans):  # "last March" is one March, not any
-        found = [named for named in found if not (isinstance(named, PartialDate) and named.year is None)]
-    return (*found, *(_collapse_span(span) for span in spans))
+        dates = [
+            reference for reference in dates if not (isinstance(reference, PartialDate) and reference.year is None)
+        ]
+    return (*dates, *(_collapse_span(span) for span in spans))
 
 
 def date_match(days: NDArray[np.int32], dates: tuple[DateReference, ...]) -> NDArray[np.float64]:
     """Return how well each of *days* (since 1970, ``NO_DAY`` for none) fits the best of *dates*, in [0, 1]."""
     best = np.zeros(len(days))
     is_dated = days != NO_DAY
-    for named in dates if is_dated.any() else ():
-        best[is_dated] = np.maximum(best[is_dated], _date_fit(days[is_dated].astype(np.int64), named))
+    for reference in dates if is_dated.any() else ():
+        best[is_dated] = np.maximum(best[is_dated], _date_fit(days[is_dated].astype(np.int64), reference))
     return best
 
 
@@ -161,34 +163,34 @@ _UNIT_TOLERANCE = {"day": 0, "week": 3}
 
 def find_relative_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateSpan, ...]:
     """Return the spans of days that *text* names relative to *today*."""
-    found = []
+    spans = []
     for match in lexicon.relative_dates.finditer(text):
         words = {name: part.lower() for name, part in match.groupdict().items() if part}
         with suppress(OverflowError, ValueError):  # before the year 1
-            found.append(_parse_span(words, lexicon, today))
-    return tuple(found)
+            spans.append(_parse_span(words, lexicon, today))
+    return tuple(spans)
 
 
 def _parse_span(words: dict[str, str], lexicon: Lexicon, today: date) -> DateSpan:
     """Return the span that the *words* of a relative date name, by the group that matched each."""
-    (named,) = (name for name in words if name not in ("count", "length"))
-    word = words[named]
+    (kind,) = (name for name in words if name not in ("count", "length"))
+    word = words[kind]
     unit = lexicon.units.get(word, word)
-    if named == "day":
+    if kind == "day":
         day = today - timedelta(days=lexicon.days[word])
         return DateSpan(day, day)
-    if named == "weekday":
+    if kind == "weekday":
         day = today - timedelta(days=(today.weekday() - lexicon.weekdays[word] - 1) % 7 + 1)
         return DateSpan(day, day)
-    if named == "month":
+    if kind == "month":
         number = lexicon.months[word]
         return month_span(today.year - (number >= today.month), number)
-    if named == "unit":
+    if kind == "unit":
         return _span_ago(_parse_count(words["count"], lexicon), unit, today)
-    if named == "of":
+    if kind == "of":
         count = _parse_count(words["length"], lexicon) if "length" in words else 1
         return DateSpan(_subtract_units(today, count, unit), today)
-    return _previous_span(unit, today) if named in ("past", "last") else _calendar_span(unit, today)
+    return _previous_span(unit, today) if kind in ("past", "last") else _calendar_span(unit, today)
 
 
 def _span_ago(count: int, unit: str, today: date) -> DateSpan:

@@ -67,9 +67,9 @@ class _WordBits(dict[str, int]):
     def __missing__(self, word: str) -> int:
         if len(self) >= _KEPT_WORDS:
             self.clear()
-        found = sum(bit for bit, beginning in self._beginnings.items() if beginning.search(word))
-        self[word] = found
-        return found
+        bits = sum(bit for bit, beginning in self._beginnings.items() if beginning.search(word))
+        self[word] = bits
+        return bits
 
 
 def match_beginnings(pattern: str) -> str:

@@ -37,11 +37,11 @@ def profile_topics(text: str, analysis: StatementAnalysis) -> tuple[ProfileTopic
         return ()
     if features & StatementFeature.PLAN:
         return (ProfileTopic.PLANS,)
-    given = tuple(topic for topic, feature in _ATTRIBUTES.items() if features & feature)
-    if analysis.subject and not given:
-        given = tuple(topic for topic, feature in _THEIR_ATTRIBUTES.items() if features & feature)
-    if given:
-        return given
+    topics = tuple(topic for topic, feature in _ATTRIBUTES.items() if features & feature)
+    if analysis.subject and not topics:
+        topics = tuple(topic for topic, feature in _THEIR_ATTRIBUTES.items() if features & feature)
+    if topics:
+        return topics
     small = text.lower()
     return next(((topic,) for topic, pattern in _patterns().items() if pattern.search(small)), ())
 

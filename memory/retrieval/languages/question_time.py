@@ -73,11 +73,11 @@ def _find_period(text: str, lexicon: Lexicon, today: date) -> tuple[DateSpan | N
         if match is not None:
             span = _span_of(match, lexicon, today)
             return _bounded(span, match["bound"]), text[: match.start()] + " " + text[match.end() :]
-    for named in find_dates(text, lexicon, today):
-        if isinstance(named, DateSpan):
-            return named, lexicon.relative_dates.sub(" ", text)
-        if named.day is not None and named.month is not None:
-            return _span_of_day(named, today), text
+    for reference in find_dates(text, lexicon, today):
+        if isinstance(reference, DateSpan):
+            return reference, lexicon.relative_dates.sub(" ", text)
+        if reference.day is not None and reference.month is not None:
+            return _span_of_day(reference, today), text
     return None, text
 
 

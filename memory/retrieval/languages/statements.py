@@ -195,6 +195,11 @@ def may_hold_of_several(text: str) -> bool:
     return statement_pattern("several").search(text) is not None
 
 
+def tells_amount(text: str) -> bool:
+    """Return whether *text* tells an amount of money, or how much there is of something in a time ("3,900 a month")."""
+    return statement_pattern("amount").search(text) is not None
+
+
 def is_about_possession(text: str) -> bool:
     """Return whether *text* begins with what belongs to a person ("Malik's best man …"), and is not about that one."""
     people = _find_people(_Statement(text[:_MAX_CHARACTERS]))

@@ -83,8 +83,10 @@ def classify_utterance(text: str) -> Utterance:
     if not sentences:
         return _CHATS
     words = _words_of(text)
-    found = {utterance.kind: utterance for utterance in (_Sentence(each, words).classify() for each in sentences)}
-    return next(found[kind] for kind in _BY_CONTENT if kind in found)
+    by_kind = {
+        utterance.kind: utterance for utterance in (_Sentence(sentence, words).classify() for sentence in sentences)
+    }
+    return next(by_kind[kind] for kind in _BY_CONTENT if kind in by_kind)
 
 
 def is_judged(kind: object, role: object) -> bool:
@@ -96,8 +98,8 @@ def with_utterance(memory: Memory) -> Memory:
     """Return *memory* with the kind of its utterance, where the rules judge it and nobody else did."""
     if memory.utterance is not None or not is_judged(memory.kind, memory.role):
         return memory
-    found = classify_utterance(memory.text)
-    return replace(memory, utterance=found.kind, utterance_reason=found.reason)
+    utterance = classify_utterance(memory.text)
+    return replace(memory, utterance=utterance.kind, utterance_reason=utterance.reason)
 
 
 def split_sentences(text: str) -> list[str]:
@@ -124,7 +126,7 @@ class UtteranceWords:
         names = ("functions", "small_talk", "social", "question_words")
         start = " ".join(words)
         opens = any(
-            (found := self.patterns[name].match(start)) and _ends_word(start, found.end())
+            (match := self.patterns[name].match(start)) and _ends_word(start, match.end())
             for name in ("storing", "asking", "greetings")
         )
         return sum(any(word in self.lists[name] for name in names) for word in words) + 2 * opens
@@ -176,8 +178,8 @@ class _Sentence:
         start = " ".join(rest)
         storing = known.patterns["storing"].match(start)
         if storing and _ends_word(start, storing.end()) and not known.patterns["no_storing"].match(start):
-            left = _WORD.findall(start[storing.end() :]) or _WORD.findall(storing[0])[1:]
-            return _STORES if self._content(left, "objects") else Utterance(UtteranceKind.COMMAND, "a bare command")
+            objects = _WORD.findall(start[storing.end() :]) or _WORD.findall(storing[0])[1:]
+            return _STORES if self._content(objects, "objects") else Utterance(UtteranceKind.COMMAND, "a bare command")
         if self._is_question(rest, start):
             if len(rest) > 1 and rest[0] in known.lists["functions"] and rest[1] in known.lists["question_words"]:
                 rest = rest[1:]  # "in which town", "since when"
@@ -213,12 +215,12 @@ class _Sentence:
         while True:
             opening = next(
                 (
-                    found
+                    match
                     for name in ("greetings", "polite")
-                    if (found := self.known.patterns[name].match(start))
-                    and found.end()
-                    and _ends_word(start, found.end())
-                    and (name == "polite" or self._is_set_off(found[0], start))
+                    if (match := self.known.patterns[name].match(start))
+                    and match.end()
+                    and _ends_word(start, match.end())
+                    and (name == "polite" or self._is_set_off(match[0], start))
                 ),
                 None,
             )
@@ -259,8 +261,8 @@ class _Sentence:
 
     def _tail(self, rest: Sequence[str]) -> str:
         """Return the text from the first of *rest* on, with its commas."""
-        found = [match.start() for match in _WORD.finditer(self.text)]
-        return self.text[found[len(self.words) - len(rest)] :].lower()
+        starts = [match.start() for match in _WORD.finditer(self.text)]
+        return self.text[starts[len(self.words) - len(rest)] :].lower()
 
     def _first_person(self) -> bool:
         return not self.known.lists["first_person"].isdisjoint(self.words)
@@ -276,12 +278,12 @@ class _Sentence:
         pattern = self.known.patterns.get("names")
         if pattern is not None:
             case = re.compile(pattern.pattern)
-            found = [match[1] for match in case.finditer(self.text)]
+            names = [match[1] for match in case.finditer(self.text)]
         else:
-            found = self.surfaces[1:]
+            names = self.surfaces[1:]
         return [
             name
-            for name in found
+            for name in names
             if name[:1].isupper()
             and not name.isupper()
             and (lower := name.lower().removesuffix("'s")) not in calendar
@@ -396,11 +398,11 @@ def _ends_word(text: str, end: int) -> bool:
 
 
 def _classify_chinese(text: str) -> Utterance:
-    known = utterance_words("chinese")
+    chinese = utterance_words("chinese")
     bare = "".join(_WORD.findall(text))
-    if known.patterns["phrases"].fullmatch(bare):
+    if chinese.patterns["phrases"].fullmatch(bare):
         return _CHATS
     asks = all(part.rstrip().endswith((*_QUESTION_MARKS, "吗", "呢")) for part in split_sentences(text))
-    if asks and not known.lists["first_person"].intersection(bare) and not re.search(r"\d", bare):
+    if asks and not chinese.lists["first_person"].intersection(bare) and not re.search(r"\d", bare):
         return Utterance(UtteranceKind.QUESTION, "a question that states nothing")
     return _PLAIN

@@ -55,7 +55,7 @@ def attribute_candidates(index: RetrievalIndex, question: AnalyzedQuestion, coun
 def attribute_scores(
     index: RetrievalIndex, rows: Rows, ids: Sequence[str], question: AnalyzedQuestion, totals: Floats
 ) -> Floats:
-    """Return by how much the scores *totals* of *rows* rise so that those which tell it lead, in their order.
+    """Return the additions to the scores *totals* of *rows* by which those that tell it lead, in their order.
 
     A person has one name, home and work at a time: asked about now or a period, the newest leads.
     """

@@ -42,7 +42,7 @@ _FEW_TYPICAL = 20
 """Memories whose mean cosine says as much about a question as it was known before."""
 _NOTE_ROOM = 0.3
 _NOTE_RANGE = 0.8
-"""What a note proves reaches so far below its bound, and so far above it."""
+"""Range of a note's evidence below its bound, and above it."""
 _NEAR_TOPIC = 0.02
 """Confidence below which nothing is near, where the bounds are not those of a profile."""
 _WORD_BONUS = 0.005

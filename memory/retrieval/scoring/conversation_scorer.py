@@ -159,17 +159,19 @@ def score_conversation(
         if not tells.any():
             mismatch = subject_mismatch(query, rows, asked, lacking, words, matches.by_word)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
+    is_name = index.people.is_person(question.text.strip().lower())  # a name alone asks for no state that may change
     is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
-    if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_list or is_told_twice):
-        found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
-        parts["newest"] = parts.get("newest", 0.0) + found.leading
-        parts["linked"] = found.linked
-        newer, later = {**newer, **found.newer}, found.later
-        likely |= found.likely
+    asks_for_one = not (question.asks_list or is_told_twice or is_name)
+    if weights.newest and question.time.kind == TimeKind.NOW and asks_for_one:
+        changes = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + changes.leading
+        parts["linked"] = changes.linked
+        newer, later = {**newer, **changes.newer}, changes.later
+        likely |= changes.likely
     elif weights.newest and question.time.kind == TimeKind.THEN and question.time.period is None:
-        found = find_older_statement(query, rows, ids, sum_features(parts, len(ids)), moment)
-        parts["newest"] = parts.get("newest", 0.0) + found.leading
-        newer, likely = {**newer, **found.newer}, likely | found.likely
+        changes = find_older_statement(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + changes.leading
+        newer, likely = {**newer, **changes.newer}, likely | changes.likely
     elif weights.newest and question.time.kind == TimeKind.NOW and is_told_twice:
         changed = changed_attribute(index, rows, tells)
         newer, likely = {**newer, **changed}, likely.union(changed.values())
@@ -238,8 +240,8 @@ def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
 def _mean_cosine(query: NamespaceQuery) -> float:
     """Return the mean cosine of the question with the typical memories; 0 without vectors."""
     cosines = query.cosines(_typical_rows(query.index))
-    found = np.zeros(0) if cosines is None else cosines[np.isfinite(cosines)]
-    return float(found.mean()) if len(found) else 0.0
+    finite = np.zeros(0) if cosines is None else cosines[np.isfinite(cosines)]
+    return float(finite.mean()) if len(finite) else 0.0
 
 
 def _typical_rows(index: RetrievalIndex) -> Rows:
@@ -255,9 +257,9 @@ def _typical_rows(index: RetrievalIndex) -> Rows:
 def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:
     """Return which terms of the question occur in another memory than those *unstated*."""
     index, terms = query.index, query.question.terms
-    found, starts = index.text_terms(unstated)
+    text_terms, starts = index.text_terms(unstated)
     numbers = [index.vocabulary.find(term) for term in terms]
-    unproven = [int(np.count_nonzero(np.logical_or.reduceat(found == number, starts))) for number in numbers]
+    unproven = [int(np.count_nonzero(np.logical_or.reduceat(text_terms == number, starts))) for number in numbers]
     return np.asarray(np.array(query.frequencies.df(terms)) > np.array(unproven, dtype=np.int64))
 
 
@@ -293,30 +295,34 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     if (alone := index.monologues(rows)).any():
         window = window.without_statements(index.columns["demotion"] == 0, of=alone)
     positions = row_positions(distinct, len(index.ids))
-    smoothed = stated = own_words = np.zeros(len(rows))
+    smoothed = stated_words = own_words = np.zeros(len(rows))
     by_word = np.zeros((len(rows), len(words.numbers)), dtype=np.float32)
     is_echo = np.zeros(len(rows), dtype=np.bool_)
     echoes = np.zeros(0, dtype=np.int64)
     if len(words.numbers):
         match = np.concatenate([word_match(words, distinct, index), np.zeros((1, len(words.numbers)), np.float32)])
         by_word = match[positions[rows]]
-        smoothed = stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
+        smoothed = stated_words = weighted_sum(
+            smooth_word_matches(match, window, positions, weights.word_window), words
+        )
         own_words = weighted_sum(smooth_word_matches(match, window, positions, _NO_WINDOW), words)
         echoes = np.flatnonzero(_detect_echoes(index, distinct, words, match[:-1]))
         if len(echoes):
             is_echo[:] = np.isin(rows, distinct[echoes])
             match[echoes] = 0.0  # an echo is no evidence for its neighbours either, except for its answer (*own_words*)
-            stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
-            smoothed = np.maximum(stated, own_words)
+            stated_words = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
+            smoothed = np.maximum(stated_words, own_words)
     similarities = query.cosines(np.concatenate([distinct, _typical_rows(index)]))  # all at once is cheaper
     if similarities is None:
-        return _TurnMatches(smoothed, stated, own_words, by_word, np.zeros(len(rows)), None, is_echo, window.answered)
+        return _TurnMatches(
+            smoothed, stated_words, own_words, by_word, np.zeros(len(rows)), None, is_echo, window.answered
+        )
     cosines = np.append(similarities[: len(distinct)], 0.0)
     finite = np.nan_to_num(cosines)
     finite[echoes] = 0.0
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)
     own_cosine = np.asarray(cosines[positions[rows]], dtype=np.float64)
-    return _TurnMatches(smoothed, stated, own_words, by_word, cosine, own_cosine, is_echo, window.answered)
+    return _TurnMatches(smoothed, stated_words, own_words, by_word, cosine, own_cosine, is_echo, window.answered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,9 +231,9 @@ def term_weights(index: RetrievalIndex, rows: Rows, terms: Rows, weights: Floats
     """Return the sum of the *weights* of those of the distinct *terms* that the text of each of *rows* has."""
     positions = row_positions(terms, len(index.vocabulary))
     text_terms, starts = index.text_terms(rows)
-    found = np.flatnonzero(positions[text_terms] < len(terms))
-    owners = np.searchsorted(starts, found, side="right") - 1
-    pairs = sorted_distinct(owners * len(terms) + positions[text_terms[found]])
+    matches = np.flatnonzero(positions[text_terms] < len(terms))
+    owners = np.searchsorted(starts, matches, side="right") - 1
+    pairs = sorted_distinct(owners * len(terms) + positions[text_terms[matches]])
     total = np.zeros(len(rows))
     np.add.at(total, pairs // max(len(terms), 1), weights[pairs % max(len(terms), 1)])
     return total
@@ -261,8 +261,8 @@ class NeighbourWindow:
 
     def distinct_rows(self) -> Rows:
         """Return all rows of the window, each once, in ascending order."""
-        found = sorted_distinct(np.concatenate([self.rows, *self.sides, self.answered]))
-        return np.asarray(found[found != NO_ROW])
+        rows = sorted_distinct(np.concatenate([self.rows, *self.sides, self.answered]))
+        return np.asarray(rows[rows != NO_ROW])
 
     def without(self, hidden: NDArray[np.bool_]) -> NeighbourWindow:
         """Return the window without neighbours that are *hidden* (one value per row of the index)."""

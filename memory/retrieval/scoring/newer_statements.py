@@ -20,7 +20,13 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import ATTRIBUTES, NOT_FACTUAL, StatementFeature, is_about_possession
+from memory.retrieval.languages.statements import (
+    ATTRIBUTES,
+    NOT_FACTUAL,
+    StatementFeature,
+    is_about_possession,
+    tells_amount,
+)
 from memory.retrieval.scoring.features import NamespaceQuery, term_weights
 from memory.retrieval.scoring.scores import top_positions
 from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
@@ -43,7 +49,7 @@ _SURE_EVIDENCE = -1.25
 """Evidence from which a newer statement with a word of change leads."""
 _COSINE, _QUESTION_COSINE, _WORDS, _SHARED_NAME, _CHANGE, _BIAS = 6.5, 4.0, 4.0, 1.4, 1.5, -7.9
 _CHANCE_STATEMENTS = 3
-"""So many newer statements need no more evidence: the more there are, the more resemble by chance."""
+"""Newer statements up to which no more evidence is needed: among more, more resemble by chance."""
 _CHECKED_LINKS = 24
 _MODAL_LOSS, _PLAN_LOSS = 0.1, 0.06
 """Shares of the best score that a statement loses which does not say how things are."""
@@ -53,9 +59,9 @@ _MODAL_LOSS, _PLAN_LOSS = 0.1, 0.06
 class NewerStatements:
     """Changes of scores by position: *leading* of statements that lead, *linked* of one shown behind the first hit.
 
-    *newer* maps the position of an older statement to that of the one that leads it, *later* the position of a linked
-    statement to that of the first hit. *likely* has the positions of those among the newer ones whose evidence is good
-    enough for an answer to say both.
+    *newer* maps the position of an older statement to that of the one that has probably changed it, *later* that of a
+    newer statement to that of one which it may have changed. *likely* has the positions of those among the newer ones
+    whose evidence is good enough for an answer to say both.
     """
 
     leading: Floats
@@ -82,16 +88,19 @@ def find_newer_statements(
     query: NamespaceQuery, rows: Rows, ids: Sequence[str], totals: Floats, moment: int
 ) -> NewerStatements:
     """Find the newer statements of the best of *rows* by *totals*, among those made until *moment* (microseconds)."""
-    found = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {}, set())
+    changes = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {}, set())
     best = top_positions(ids, totals, _COMPARED_TIES)
     if len(best) < 2 or totals[best[0]] <= 0:
-        return found
+        return changes
     matter = _Matter(query, rows, ids, best[0], moment)
     tie = matter.newest_tie([i for i in best[1:] if totals[i] >= _NEAR_TIE * totals[best[0]]])
     if tie is not None:
-        found.leading[tie] = totals[best[0]] + TIE_STEP - totals[tie]
-        found.newer[best[0]] = tie
-        found.likely.update({tie} if matter.is_likely(tie) else ())
+        changes.leading[tie] = totals[best[0]] + TIE_STEP - totals[tie]
+        if matter.is_likely(tie):
+            changes.newer[best[0]] = tie
+            changes.likely.add(tie)
+        else:
+            changes.later[tie] = best[0]
         matter = _Matter(query, rows, ids, tie, moment)
     second = best[1]
     is_near_older = tie is None and totals[second] >= _NEAR_OLDER * totals[best[0]] and matter.is_newer_than(second)
@@ -100,23 +109,23 @@ def find_newer_statements(
         and not matter.is_unasked(second)
         and _Matter(query, rows, ids, second, moment).is_changed_by(best[0])
     ):
-        found.newer[second] = best[0]
-        found.likely.add(best[0])
+        changes.newer[second] = best[0]
+        changes.likely.add(best[0])
     linked = matter.best_link()
     if linked is not None:
         is_likely = matter.is_likely(linked)
-        found.likely.update({linked} if is_likely else ())
+        changes.likely.update({linked} if is_likely else ())
         if tie is None and is_likely and matter.is_sure(linked):
-            found.leading[linked] = totals[best[0]] + TIE_STEP - totals[linked]
-            found.newer[best[0]] = linked
-            return found
-        raised = totals + found.leading
+            changes.leading[linked] = totals[best[0]] + TIE_STEP - totals[linked]
+            changes.newer[best[0]] = linked
+            return changes
+        raised = totals + changes.leading
         second = top_positions(ids, raised, 2)[1]
-        found.later[linked] = matter.position
+        changes.later[linked] = matter.position
         if linked != second:
             # Half a step: it stays behind the first hit, which may lead the second by one step.
-            found.linked[linked] = raised[second] + TIE_STEP / 2 - raised[linked]
-    return found
+            changes.linked[linked] = raised[second] + TIE_STEP / 2 - raised[linked]
+    return changes
 
 
 def find_older_statement(
@@ -126,22 +135,22 @@ def find_older_statement(
 
     *moment* (microseconds) is that until which statements count.
     """
-    found = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {}, set())
+    changes = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {}, set())
     best = top_positions(ids, totals, _COMPARED_TIES)
     if not best or totals[best[0]] <= 0:
-        return found
+        return changes
     times = statement_times(query.index, rows)
     for older in best[1:]:
         if times[older] < times[best[0]] and _Matter(query, rows, ids, older, moment).is_changed_by(best[0]):
-            found.leading[older] = totals[best[0]] + TIE_STEP - totals[older]
-            found.newer[older] = best[0]
-            found.likely.add(best[0])
+            changes.leading[older] = totals[best[0]] + TIE_STEP - totals[older]
+            changes.newer[older] = best[0]
+            changes.likely.add(best[0])
             break
-    return found
+    return changes
 
 
 def modality_scores(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats:
-    """Return by how much notes that do not say how things are fall, as shares of the best of *totals*.
+    """Return the deductions for notes that do not say how things are, as shares of the best of *totals*.
 
     A turn of a conversation mostly says several things in several modalities, and does not fall.
 
@@ -192,6 +201,7 @@ class _Matter:
         """Return the newest of *positions* that leads the statement, None for none."""
         newer = set(self._newer.tolist())
         ties = [i for i in positions if i in newer and self._cosines[i] >= _MIN_TIE_COSINE and not self._is_other(i)]
+        ties = [i for i in ties if not self._tells_only_amount(i)]
         return max(ties, key=lambda i: (self._times[i], -positions.index(i)), default=None)
 
     def _evidence_by_position(self) -> Floats:
@@ -227,13 +237,23 @@ class _Matter:
         changes = self._features[position] & int(StatementFeature.CHANGE)
         if evidence < (_LIKELY_EVIDENCE if changes else _LIKELY_EVIDENCE_WITHOUT_CHANGE):
             return False
-        (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
-        return entry is not None and is_about_possession(entry.text) == is_about_possession(self._text)
+        text = self._text_at(position)
+        is_same = bool(text) and is_about_possession(text) == is_about_possession(self._text)
+        return is_same and not self._tells_only_amount(position)
 
     def is_unasked(self, position: int) -> bool:
         """Return whether a statement tells a home, a work or a name that the question does not ask for."""
         tells = StatementFeature(int(self._features[position])) & ATTRIBUTES
         return bool(tells) and not tells & self._query.question.own
+
+    def _tells_only_amount(self, position: int) -> bool:
+        """Return whether a statement tells an amount alone where a name, a home, a work or an age is asked for."""
+        asked, tells = self._query.question.own, StatementFeature(int(self._features[position]))
+        return bool(asked) and not tells & asked and tells_amount(self._text_at(position))
+
+    def _text_at(self, position: int) -> str:
+        (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
+        return "" if entry is None else entry.text
 
     def is_newer_than(self, position: int) -> bool:
         """Return whether the statement is newer than the one at *position*."""
@@ -280,8 +300,8 @@ class _Matter:
         first, second = self._subject(self.position), self._subject(position)
         if not first or not second or first == second or self._is_asked(position):
             return False
-        both = int(self._features[self.position]) & int(self._features[position]) & StatementFeature.SELF
-        return not ("self" in (first, second) and both)
+        shared_features = int(self._features[self.position]) & int(self._features[position]) & StatementFeature.SELF
+        return not ("self" in (first, second) and shared_features)
 
     def _is_asked(self, position: int) -> bool:
         """Return whether the question has the word for the person whom a statement is about ("the roofer")."""

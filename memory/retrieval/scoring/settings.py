@@ -20,10 +20,10 @@ class ConversationWeights:
     asked: float = 0.5
     session: float = 0.4
     session_several: float = 0.25
-    """Of the session, for a question that asks for several things."""
+    """Weight of the session, for a question that asks for several things."""
     ends_asking: float = -0.12
     echo: float = -1.0
-    """Of an earlier question in the same words."""
+    """Weight of an earlier question in the same words."""
     first_person: float = 0.12
     time: float = 0.3
     time_number: float = 0.7

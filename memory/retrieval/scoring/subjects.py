@@ -60,8 +60,10 @@ def asked_people(question: AnalyzedQuestion, index: RetrievalIndex) -> AskedPeop
     Names count before kin words beside them ("Ana's sister" is asked of Ana).
     """
     speakers = {part.lower() for _, name in index.participants.present() for part in (name, *name.split())}
-    asked = statement_pattern("which_kin").sub(" ", question.text)  # "which of my friends" asks who, not about them
-    mentions = [person for person in people_of(asked) if person not in speakers]
+    question_text = statement_pattern("which_kin").sub(
+        " ", question.text
+    )  # "which of my friends" asks who, not about them
+    mentions = [person for person in people_of(question_text) if person not in speakers]
     known = [person for person in mentions if index.people.is_person(person) or _is_asked(person, question.text, index)]
     named = tuple([person for person in known if not is_kin(person)] or known)
     return AskedPeople(named, index.people.with_relations(named)) if named else None

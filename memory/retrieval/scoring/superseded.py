@@ -85,14 +85,14 @@ def trusted_lead(
 
 
 def made_after(index: RetrievalIndex, rows: Rows, day: date, totals: Floats) -> Floats:
-    """Return by how much the scores *totals* of rows that speak of a time after *day* fall: by the best of them.
+    """Return the deductions from the scores *totals* of rows about a time after *day*: the best of *totals* each.
 
     Nothing falls where no row until then has a fair share of the best score: then the statement came later.
     """
     best = float(totals.max(initial=0.0))
     valid_from, days = index.columns["valid_from"][rows], index.columns["day"][rows].astype(np.int64)
-    stated = np.where(valid_from == NEVER, days, valid_from // _DAY_MICROSECONDS)
-    is_later = (stated > day_number(day)) & (days != NO_DAY)
+    stated_days = np.where(valid_from == NEVER, days, valid_from // _DAY_MICROSECONDS)
+    is_later = (stated_days > day_number(day)) & (days != NO_DAY)
     earlier = float(totals[~is_later].max(initial=0.0))
     return np.where(is_later, -best, 0.0) if earlier >= _MIN_EARLIER_SHARE * best > 0 else np.zeros(len(rows))
 
@@ -138,9 +138,9 @@ def _are_near_equal(index: RetrievalIndex, row: int, other: int, words: Question
     later, earlier = (row, other) if time >= other_time else (other, row)
     later_terms, earlier_terms = _distinct_terms(index, later), _distinct_terms(index, earlier)
     announced = bool(index.columns["text_features"][later] & int(TextFeature.CHANGE))
-    asked = sorted_distinct(words.numbers)
-    later_topic = np.intersect1d(later_terms, asked, assume_unique=True)
-    earlier_topic = np.intersect1d(earlier_terms, asked, assume_unique=True)
+    question_terms = sorted_distinct(words.numbers)
+    later_topic = np.intersect1d(later_terms, question_terms, assume_unique=True)
+    earlier_topic = np.intersect1d(earlier_terms, question_terms, assume_unique=True)
     if not _have_same_subject(later_topic, earlier_topic, announced=announced):
         return False
     equal = (later_terms[:, None] == earlier_terms[None, :]).astype(np.float64)

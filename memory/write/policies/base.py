@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from enum import StrEnum
-from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from memory.models import Memory, choice
 from vectorstore.value_class import dataclass
@@ -48,13 +48,25 @@ class PolicyDecision:
     of: str | None = None
     may_replace: str | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            action: Action | str,
+            reason: str = "",
+            memory: Memory | None = None,
+            spans: int = 0,
+            of: str | None = None,
+            may_replace: str | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "action", choice(Action, self.action, "action"))
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarMemory:
-    """A *memory* that is there already, how like the one asked for it is (in [0, 1]), and by what that was found."""
+    """A *memory* that is there already, how like the one asked for it is (in [0, 1]), and how that was found."""
 
     memory: Memory
     similarity: float
@@ -63,13 +75,13 @@ class SimilarMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTurn:
-    """Memories said together, in order: prompt and answer, or one item alone; as the policies before have left them."""
+    """Memories of one turn, in order: prompt and answer, or a single item; as earlier policies have left them."""
 
     memories: tuple[Memory, ...]
 
     @property
     def text(self) -> str:
-        """All that was said, a line for each."""
+        """Texts of the memories, a line for each."""
         return "\n".join(memory.text for memory in self.memories)
 
 
@@ -94,7 +106,7 @@ class ReplacementCandidates:
 
 
 class MemoryLookup(Protocol):
-    """A narrow look at what is remembered in the namespace that is written to, earlier items of the batch included."""
+    """Search of the namespace that is written to, earlier items of the batch included, for a policy."""
 
     async def nearest(self, memory: Memory, k: int = 5) -> Sequence[SimilarMemory]:
         """Return the *k* live memories most like *memory*, best first; ties by id.
@@ -106,7 +118,7 @@ class MemoryLookup(Protocol):
 
 @runtime_checkable
 class WritePolicy(Protocol):
-    """Decides about one memory at a time. Any thread may call."""
+    """Policy that decides about one memory at a time. Any thread may call."""
 
     def decide(self, memory: Memory) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Return the decision; the memory has been checked and has no id yet unless the caller gave one."""
@@ -115,10 +127,10 @@ class WritePolicy(Protocol):
 
 @runtime_checkable
 class LookupPolicy(WritePolicy, Protocol):
-    """A policy that must see what is stored; where there is nothing to look at, ``decide`` is asked."""
+    """A policy that compares with what is stored; without a store to search, ``decide`` is called instead."""
 
     def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision | Awaitable[PolicyDecision]:
-        """Return the decision about *memory* beside what is *stored*."""
+        """Return the decision about *memory*, compared with what is *stored*."""
         ...
 
 
@@ -127,7 +139,7 @@ class TurnPolicy(WritePolicy, Protocol):
     """A policy that decides about prompt and answer together; an item by itself is a turn of one."""
 
     def decide_turn(self, turn: MemoryTurn) -> TurnDecision | Awaitable[TurnDecision]:
-        """Return a decision for each memory of *turn*, and what is to be stored beside them."""
+        """Return a decision for each memory of *turn*, and what else is to be stored."""
         ...
 
 
@@ -141,5 +153,5 @@ class RedactionPolicy(Protocol):
 
 
 def accept_all(turn: MemoryTurn) -> tuple[PolicyDecision, ...]:
-    """Return a yes for each memory of *turn*."""
+    """Return the decision to accept for each memory of *turn*."""
     return tuple(PolicyDecision(Action.ACCEPT) for _ in turn.memories)

@@ -35,7 +35,7 @@ CALLBACK_PATIENCE: Final = 60.0
 
 
 async def call_function(function: Callable[..., Any], argument: object, patience: float | None) -> Any:
-    """Return what *function* says to *argument*; a plain one runs in a thread, since it may ask a model and wait.
+    """Return the answer of *function* to *argument*; a plain one runs in a thread, since it may ask a model and wait.
 
     After *patience* seconds without an answer it has failed (``TimeoutError``); None waits for as long as it takes.
     """

@@ -1026,11 +1026,11 @@ def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_wri
 
 
 def test_a_forgotten_namespace_leaves_no_bytes_in_a_history_file_of_its_own(tmp_path: Path) -> None:
-    with closing(SqliteDatabase(tmp_path / "said.db")) as stated:
-        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(stated))
+    with closing(SqliteDatabase(tmp_path / "said.db")) as database:
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(database))
         run(memory.remember_turn("s", [Message.user(f"{SECRET} is the code."), Message.assistant("Noted.")]))
         receipt = run(memory.forget_namespace(""))
-        assert (receipt.pending, stated.pending_erasure()) == (False, False)
+        assert (receipt.pending, database.pending_erasure()) == (False, False)
         for file in tmp_path.iterdir():
             assert SECRET.encode() not in file.read_bytes(), file.name
         run(memory.close())

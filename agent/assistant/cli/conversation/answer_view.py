@@ -31,7 +31,7 @@ class AnswerView(Protocol):
         ...
 
     def close(self) -> None:
-        """Show what was held back, and end the line."""
+        """Show the text held back, and end the line."""
         ...
 
 
@@ -48,7 +48,7 @@ class SecretMask:
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of the secrets, each once."""
+        """Kinds of the secrets, each once."""
         return list(dict.fromkeys(self._kinds.values()))
 
     def apply(self, text: str) -> str:
@@ -82,7 +82,7 @@ class PlainView:
         self._print(whole)
 
     def close(self) -> None:
-        """Print what was held back, and end the line."""
+        """Print the text held back, and end the line."""
         self._print(self._held)
         self._held = ""
         if self._column:
@@ -90,7 +90,7 @@ class PlainView:
             self._column = 0
 
     def _print(self, text: str) -> None:
-        """Print *text*; a word that does not fit behind what is on the line begins the next one."""
+        """Print *text*; a word that does not fit on the line begins the next one."""
         from rich.cells import cell_len
 
         for word in _WORD_OR_LINE_FEED.findall(self._mask.apply(text)):
@@ -138,7 +138,7 @@ class MarkdownView:
         console = self._terminal()
         if self._printed:
             console.print()
-        # A link is shown with its address: its words alone may hide where it leads.
+        # A link is shown with its address: its text alone may hide the target.
         console.print(Markdown(self._mask.apply(block), hyperlinks=False, code_theme="ansi_dark"))
         self._printed = True
 
@@ -178,7 +178,7 @@ class MarkdownView:
 def split_blocks(text: str) -> tuple[list[str], str]:
     """Return the finished blocks of the Markdown *text*, and the rest.
 
-    A block ends with an empty line outside of fenced code; one that goes on indented, as in a list, belongs to it.
+    A block ends with an empty line outside of fenced code; an indented line after it, as in a list, continues it.
     """
     blocks: list[str] = []
     block: list[str] = []
@@ -201,7 +201,7 @@ def split_blocks(text: str) -> tuple[list[str], str]:
 
 
 def answer_view(prompt: str, *, renders: bool) -> AnswerView:
-    """Return the view of the answer to *prompt*; *renders*: it may be Markdown of a model."""
+    """Return the view of the answer to *prompt*; *renders*: the answer may be Markdown of a model."""
     environ = current_environment()
     coloured = sys.stdout.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     mask = SecretMask(prompt)

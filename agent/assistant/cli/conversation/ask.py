@@ -1,4 +1,4 @@
-"""``tellback ask``: one question with its answer, for which the memory is only read."""
+"""``tellback ask``: answers one question from the memory, which is only read."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ask(
 ) -> None:
     """Answer QUESTION from what is known, with citations.
 
-    Nothing is stored; a conversation that is kept is `tellback chat`. What is piped in is attached:
+    Nothing is stored; `tellback chat` keeps the conversation. Piped input is attached:
     `cat report.txt | tellback ask "When is it due?"`.
     """
     compute_in_one_thread()
@@ -100,7 +100,7 @@ def ask(
         for cited in lines:
             print_line(cited)
         for warning in (*result.warnings, *(() if files else result.notes)):
-            if warning.lower() not in result.text.lower():  # an answer without a model says whom it doubts
+            if warning.lower() not in result.text.lower():  # an answer by quotes states its doubt itself
                 print_note(warning)
         if begins:
             program = "tellback" if shutil.which("tellback") else sys.argv[0]
@@ -110,7 +110,7 @@ def ask(
 
 
 def _piped_input() -> bytes:
-    """Return what is piped in; nothing on a terminal, or where standard input cannot be read."""
+    """Return the piped input; nothing on a terminal, or where standard input cannot be read."""
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     try:
@@ -127,7 +127,7 @@ async def _answer(
     options: MemoryOptions,
     status: WaitingStatus,
 ) -> RunResult:
-    """Return the answer to *question* about *files* and the memory; raise what ended the run."""
+    """Return the answer to *question* about *files* and the memory; raise the error that ended the run."""
     from agent.events import RunEnded
     from memory import TextBlock
 
@@ -150,7 +150,7 @@ async def _answer(
 
 
 def _is_just_begun(opened: OpenedMemory) -> bool:
-    """Return whether the first documents were ingested a few minutes ago, and nothing was said yet."""
+    """Return whether all documents were ingested in the last minutes, and no memory is kept yet."""
     newest = datetime.now(UTC) - _JUST_BEGUN
     if datetime.fromtimestamp(opened.settings.memory.stat().st_mtime, UTC) < newest:
         return False

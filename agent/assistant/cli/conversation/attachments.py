@@ -1,7 +1,7 @@
 """Attachments of a conversation: files and piped text, given to a model whole or searched as passages.
 
-A model is given a file whole, with the question it is attached to. One that would take more than half of the token
-budget, and everything where no model answers, is cut into passages in a knowledge base of its own, which lasts as long
+A model gets a file whole, with the question it is attached to. A file that would take more than half of the token
+budget, and every file where no model answers, is cut into passages in a knowledge base of its own, which lasts as long
 as the conversation.
 """
 
@@ -25,14 +25,14 @@ STANDARD_INPUT: Final = "standard input"
 _MAX_BYTES: Final = 50_000_000
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _CHARACTERS_PER_TOKEN: Final = 4
-"""Of English text, about; it only decides which way an attachment goes."""
+"""Estimate for English text; it only decides whether an attachment is sent whole or searched."""
 
 
 @dataclass(slots=True)
 class Attachments:
-    """Attachments of one conversation. ``blocks`` wait for the next turn; ``names`` are all of them so far.
+    """Attachments of one conversation: ``blocks`` wait for the next turn, ``names`` are those of all so far.
 
-    It is a retriever of passages, as an agent takes one for its knowledge.
+    It is a ``PassageRetriever``, which an agent takes as its knowledge.
     """
 
     blocks: list[Block] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Attachments:
 
     @property
     def is_searched(self) -> bool:
-        """Return whether there are passages to be found."""
+        """Return whether there are passages to search."""
         return self._knowledge is not None
 
     async def retrieve(self, question: str, k: int = 5) -> Passages:
@@ -54,7 +54,7 @@ class Attachments:
     async def add(self, name: str, data: bytes, settings: AssistantSettings, embedder: Embedder | None) -> str:
         """Attach the file *name* with the content *data*; return in words how it is used.
 
-        What cannot be read raises ``LoadError`` or ``MissingExtra``, an image without a model ``BadParameter``.
+        An unreadable file raises ``LoadError`` or ``MissingExtra``, an image without a model ``BadParameter``.
         """
         from memory import DocumentBlock, ImageBlock
         from memory.internals import load_document
@@ -63,20 +63,20 @@ class Attachments:
         kind, _ = mimetypes.guess_type(name)
         if kind in _IMAGES:
             if settings.model is None:
-                raise typer.BadParameter("an image takes a model that sees", param_hint=shown)
+                raise typer.BadParameter("an image needs a model that reads images", param_hint=shown)
             self.blocks.append(ImageBlock(media_type=cast("Any", kind), data=data, name=Path(name).name))
             self.names.append(shown)
-            return f"attached to what you say next: {shown}"
+            return f"attached to your next prompt: {shown}"
         document = load_document(data, name, media_type="text/plain" if name == STANDARD_INPUT else "")
         tokens = len(document.text) // _CHARACTERS_PER_TOKEN
         if settings.model is not None and tokens <= settings.token_budget // 2:
             text = document.text.encode() or b" "
             self.blocks.append(DocumentBlock(media_type="text/plain", data=text, name=Path(name).name))
-            how = f"attached to what you say next, whole (about {tokens:,} tokens): {shown}"
+            how = f"attached to your next prompt, whole (about {tokens:,} tokens): {shown}"
         else:
             content = document.text if name == STANDARD_INPUT else data
             passages = await self._ingest(name, content, embedder)
-            how = f"attached, {format_count(passages, 'passage')} to be asked about: {shown}"
+            how = f"attached, {format_count(passages, 'passage')} to search: {shown}"
         self.names.append(shown)
         return how
 
@@ -92,7 +92,7 @@ class Attachments:
         return sum(document.chunks for document in documents if document.source == name)
 
     def take_blocks(self) -> list[Block]:
-        """Return the blocks that wait, which are then given to no further turn."""
+        """Return the waiting blocks, and empty the list: each block goes to one turn."""
         taken, self.blocks = self.blocks, []
         return taken
 
@@ -103,7 +103,7 @@ class Attachments:
 
 
 def read_attachment(path: str) -> tuple[str, bytes]:
-    """Return name and content of the file at *path*; one that cannot be read raises ``BadParameter``."""
+    """Return name and content of the file at *path*; an unreadable or too large file raises ``BadParameter``."""
     file = Path(path).expanduser()
     try:
         if file.stat().st_size > _MAX_BYTES:

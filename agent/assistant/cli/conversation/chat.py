@@ -34,9 +34,9 @@ def chat(
     attach: AttachOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a turn.")] = False,
 ) -> None:
-    """Talk; what is said is remembered across runs.
+    """Talk; the conversation is remembered across runs.
 
-    Reads lines from a pipe too, a turn each.
+    Lines from a pipe are read too, one turn each.
     """
     if session is not None and not session.strip():
         raise typer.BadParameter("the name of a session is needed", param_hint="--session")
@@ -63,7 +63,7 @@ def chat(
 
 
 def _is_first(context: typer.Context) -> bool:
-    """Return whether nothing was set up and nothing told yet."""
+    """Return whether nothing is set up and no memory exists yet."""
     configuration = global_options(context).configuration()
     settings = configuration.settings
     begun = settings.memory.exists() or configuration.path.exists() or configuration.former_memory is not None
@@ -71,7 +71,7 @@ def _is_first(context: typer.Context) -> bool:
 
 
 def _talk(talk: ChatSession) -> None:
-    """Take what is typed, or piped in, to its end."""
+    """Answer each line that is typed or piped in, until the end of input."""
     if not talk.interactive:
         for line in piped_input_lines():
             talk.take(line)
@@ -90,7 +90,7 @@ def _talk(talk: ChatSession) -> None:
 
 
 def _line_editor(talk: ChatSession) -> LineEditor | None:
-    """Return the editor of the terminal; None where it can do no more than lines."""
+    """Return the editor of the terminal; None for a terminal without cursor control."""
     if os.environ.get("TERM", "") in ("dumb", "unknown") or not sys.stdout.isatty():
         return None
     from agent.assistant.cli.conversation.completion import ChatCompleter
@@ -102,7 +102,7 @@ def _line_editor(talk: ChatSession) -> LineEditor | None:
 
 
 def _chosen_session(opened: OpenedMemory, session: str | None, new: str | None, *, go_on: bool) -> str:
-    """Return the id of the session that is meant; say on the terminal which one goes on."""
+    """Return the id of the session that the options name; print on a terminal which one is continued."""
     conversations, namespace = opened.memory.conversations, opened.namespace
     if go_on:
         from agent.assistant.importers.registry import is_imported
@@ -122,7 +122,7 @@ def _chosen_session(opened: OpenedMemory, session: str | None, new: str | None, 
 
 
 def _plain_lines() -> Iterator[str]:
-    with suppress(ImportError):  # not on every platform; where it is, input() gets editing and earlier lines
+    with suppress(ImportError):  # where the platform has it, input() gets editing and a history
         import readline  # noqa: F401
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Completion in the chat: slash commands, and what they take: ids of memories, sessions, files, models."""
+"""Completion in the chat: slash commands and their arguments: ids of memories, sessions, files, models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN_LENGTH: Final = 50
 
 
 class ChatCompleter(Completer):
-    """Completer of a line that begins with a slash; *opened* returns the memory as it is open now."""
+    """Completer of a line that begins with a slash; *opened* returns the memory that is open now."""
 
     def __init__(self, opened: Callable[[], OpenedMemory]) -> None:
         self._opened = opened
@@ -35,7 +35,7 @@ class ChatCompleter(Completer):
         }
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        """Yield what the word at the cursor may become."""
+        """Yield the completions of the word at the cursor."""
         text = document.text_before_cursor
         if not text.startswith("/") or "\n" in text:
             return

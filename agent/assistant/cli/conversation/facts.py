@@ -1,8 +1,8 @@
-"""Facts in what the user said: a model is asked for them after a turn, and the new ones are kept with their source.
+"""Facts in the user's words: a model is asked for them after a turn, and the new ones are kept with their source.
 
-Only the user's own words are looked at: no answer, no tool's result, nothing pasted. A fact must be said there: its
-names and numbers stand in those words, or in what is known and they refer to. What is known, or is said by the turn
-itself, is not kept again. ``FactWorker`` asks in a thread of its own, so that nobody waits.
+Only the user's own words are used: no answer, no tool's result, nothing pasted. A fact must be stated there: its names
+and numbers are in those words, or in the known memories that they refer to. A fact that is known already, or that the
+turn itself states, is not kept again. ``FactWorker`` asks in a thread of its own, so that the chat does not wait.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _KNOWN_ITEMS: Final = 8
 _FACT_CHARACTERS: Final = 400
 _MAX_FACTS: Final = 8
 _ECHO_SHARE: Final = 0.8
-"""Share of its terms from which a fact repeats what is known or what the turn says itself."""
+"""Share of common terms from which a fact repeats another text."""
 _DEADLINE: Final = 120.0
 _NAME_OR_NUMBER: Final = re.compile(r"\d+|(?<=\S )[^\W\d_a-z][^\W\d_]+")
-"""A number, or a word with a capital that does not begin the sentence."""
+"""Number, or capitalised word inside a sentence."""
 _MONTH: Final = r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)\w*\.?"
 _DATE: Final = re.compile(
     rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_MONTH}(?:\s+\d{{4}})?|\b{_MONTH}\s+\d{{1,2}}(?:,?\s+\d{{4}})?"
@@ -64,7 +64,7 @@ _DATE: Final = re.compile(
 
 
 class ExtractedSentence(BaseModel):
-    """Fact that the user stated, and the numbers of known items that hold no longer since."""
+    """Fact that the user stated, and the numbers of the known items that it replaces."""
 
     text: Annotated[str, Field(min_length=1)]
     replaces: list[int] = []
@@ -72,10 +72,10 @@ class ExtractedSentence(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class KeptFacts:
-    """Facts of one turn: the *reports* of those that were kept with their *texts*, and the usage of the model.
+    """Facts kept of one turn: their *texts*, the *reports* of them, and the *usage* of the model.
 
-    *ended* are the ids of memories that hold no longer because the turn itself says otherwise. *problem* is why there
-    are none, where that is no fact about the turn.
+    *ended* are the ids of memories that the turn itself replaces. *problem* is the error where the facts could not be
+    looked for.
     """
 
     texts: Sequence[str] = ()
@@ -86,7 +86,7 @@ class KeptFacts:
 
     @property
     def replaced(self) -> list[str]:
-        """The ids of memories that hold no longer."""
+        """Ids of the memories that were replaced."""
         return [*self.ended, *(id for report in self.reports for id in report.replaced)]
 
 
@@ -99,9 +99,9 @@ async def keep_facts(
     namespace: str = "",
     share_sensitive: bool = False,
 ) -> KeptFacts:
-    """Ask the model of *provider* for the facts in *turn*, which the user said, and keep those that are new.
+    """Ask the model of *provider* for the facts in the user's *turn*, and keep the new ones.
 
-    They are trusted as the turn is, and forgotten with it. *settings* give clock, zone and the settings of the model.
+    They have the trust of the turn, and are forgotten with it. *settings* give clock, zone and the model's settings.
     """
     own = split_pasted(turn.text).own
     if not own or not classify_utterance(own).kind.is_evidence:
@@ -142,15 +142,17 @@ async def keep_facts(
     return KeptFacts(texts, reports, ended, result.usage)
 
 
-async def _known(memory: LongTermMemory, turn: Memory, said: str, namespace: str, where: Filter | None) -> list[Memory]:
-    """Return what the user said before that *said* may repeat or change: what is like it, their name, home and work.
+async def _known(
+    memory: LongTermMemory, turn: Memory, words: str, namespace: str, where: Filter | None
+) -> list[Memory]:
+    """Return earlier memories of the user that *words* may repeat or change: similar ones, and name, home and work.
 
-    What others wrote is left out: nothing but the user's words makes a fact of theirs, or ends one.
+    Other people's words are left out: only the user's words make a fact of theirs, or end one.
     """
-    found = await memory.recall(said, _KNOWN_ITEMS, namespace=namespace, where=where, partitions=("conversation",))
+    result = await memory.recall(words, _KNOWN_ITEMS, namespace=namespace, where=where, partitions=("conversation",))
     profile = await memory.profile(namespace=namespace, limit=1, attributes=True, where=where)
-    about = [*(hit.memory for hit in found), *(entry.memory for entry in profile if entry.until is None)]
-    return list({old.id: old for old in about if old.id != turn.id and old.trust == turn.trust}.values())
+    candidates = [*(hit.memory for hit in result), *(entry.memory for entry in profile if entry.until is None)]
+    return list({old.id: old for old in candidates if old.id != turn.id and old.trust == turn.trust}.values())
 
 
 def _fact(text: str, turn: Memory, replaced: Sequence[str], model: str) -> Memory:
@@ -172,33 +174,33 @@ def _fact(text: str, turn: Memory, replaced: Sequence[str], model: str) -> Memor
 
 
 async def _end(memory: LongTermMemory, ids: Sequence[str], turn: Memory, namespace: str) -> list[str]:
-    """Let the memories *ids* hold until *turn* was said; return those that do."""
+    """End the memories *ids* at the time of *turn*; return the ids that were ended."""
     ended = []
     for id in ids:
-        with suppress(Exception):  # it is of a later time, or gone: it stays as it is
+        with suppress(Exception):  # a later statement, or one that is gone: it stays as it is
             await memory.end(id, turn.occurred_at or turn.recorded_at, namespace=namespace, actor=turn.actor)
             ended.append(id)
     return ended
 
 
 class _FactJudge:
-    """Judges facts by what was *said*, and by the texts of what is *known*."""
+    """Judges facts by the user's *words*, and by the texts of *known* memories."""
 
-    def __init__(self, memory: LongTermMemory, said: str, known: Sequence[str]) -> None:
+    def __init__(self, memory: LongTermMemory, words: str, known: Sequence[str]) -> None:
         lifecycle = lifecycle_of(memory.store)
         self._terms = (Analyzer() if lifecycle is None else lifecycle.analyzer).terms
-        self._said = set(self._terms(said))
-        self._sources = set(re.findall(r"\w+", " ".join([said, *known]).casefold()))
-        self._source_terms = {term for text in (said, *known) for term in self._terms(text)}
+        self._said = set(self._terms(words))
+        self._sources = set(re.findall(r"\w+", " ".join([words, *known]).casefold()))
+        self._source_terms = {term for text in (words, *known) for term in self._terms(text)}
 
     def is_said(self, fact: str) -> bool:
-        """Return whether *fact* shares a term with what was said, and its names and numbers are known from there.
+        """Return whether *fact* shares a term with the user's words, and all its names and numbers are known.
 
-        A date is not looked at: "tomorrow" was said, and the fact names the day.
+        Dates are not compared: where "tomorrow" was said, the fact names the day.
         """
         words = _NAME_OR_NUMBER.findall(_DATE.sub(" ", fact))
-        given = all(word.casefold() in self._sources or self._is_form(word) for word in words)
-        return given and REDACTION_OPENING not in fact and bool(self._said.intersection(self._terms(fact)))
+        are_known = all(word.casefold() in self._sources or self._is_form(word) for word in words)
+        return are_known and REDACTION_OPENING not in fact and bool(self._said.intersection(self._terms(fact)))
 
     def _is_form(self, word: str) -> bool:
         terms = set() if word.isdecimal() else set(self._terms(word))
@@ -217,19 +219,19 @@ class _FactJudge:
 
 
 class FactWorker:
-    """Asks for the facts of turns, one by one, in a thread of its own; *announce* is called there with them."""
+    """Asks for the facts of turns, one turn at a time, in a thread of its own; *announce* gets them in that thread."""
 
     def __init__(self, announce: Callable[[KeptFacts], None]) -> None:
         self._announce = announce
         self._jobs: SimpleQueue[tuple[OpenedMemory, str] | None] = SimpleQueue()
-        self._submitted = 0  # by the thread that submits, and the next by the worker's alone
-        self._done = 0
+        self._submitted = 0  # written by the submitting thread alone
+        self._done = 0  # written by the worker's thread alone
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[KeptFacts]] | None = None
         self._closing = False
         self._thread: threading.Thread | None = None
 
     def submit(self, opened: OpenedMemory, turn: str) -> None:
-        """Look for the facts in the memory *turn*, when those before it are done."""
+        """Queue the memory with the id *turn*: its facts are asked for after those of earlier turns."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="tellback-facts", daemon=True)
             self._thread.start()
@@ -238,11 +240,11 @@ class FactWorker:
 
     @property
     def is_busy(self) -> bool:
-        """True while turns wait, or one is looked at."""
+        """Return whether turns wait or one is in progress."""
         return self._done < self._submitted
 
     def close(self, *, patience: float) -> bool:
-        """Let what waits be done for *patience* seconds, then drop it; return whether all was done."""
+        """Finish the waiting turns within *patience* seconds and drop the rest; return whether all were finished."""
         if self._thread is None:
             return True
         self._jobs.put(None)
@@ -261,7 +263,7 @@ class FactWorker:
                 kept = asyncio.run(self._keep(*job))
             except asyncio.CancelledError:
                 return
-            except Exception as error:  # whatever the model or the disk does: the turn is kept, and the chat goes on
+            except Exception as error:  # a failing model or disk: the turn itself is kept, and the chat goes on
                 kept = KeptFacts(problem=str(error))
             self._done += 1
             self._announce(kept)

@@ -30,7 +30,7 @@ _CONTINUATION: Final = "… "
 
 
 class LineEditor:
-    """Reads prompts from the terminal, or from *input*; what is typed is shown there, or on *output*."""
+    """Reads prompts from the terminal, or from *input*; typed text is shown there, or on *output*."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LineEditor:
         input: Input | None = None,
         output: Output | None = None,
     ) -> None:
-        # Without these, the editor asks the terminal where its cursor is; an answer that comes late is typed text.
+        # Otherwise the editor asks the terminal for the cursor's position, and a late reply is read as typed text.
         os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
         is_command = Condition(lambda: self._session.default_buffer.text.startswith("/"))
         self._session: PromptSession[str] = PromptSession(
@@ -75,7 +75,7 @@ class LineEditor:
                 interrupted = True
 
     def print_above(self, show: Callable[[], None]) -> bool:
-        """Have *show* print above the prompt that waits; any thread may call. Return False if none does."""
+        """Call *show* to print above the waiting prompt; any thread may call. Return False if no prompt waits."""
         app = self._session.app
         if not app.is_running or app.loop is None or app.context is None:
             return False
@@ -86,7 +86,7 @@ class LineEditor:
         return True
 
     def edit(self, text: str, *, prompt: str) -> str | None:
-        """Return *text* as it is changed by hand; None where that is broken off."""
+        """Let the user edit *text* and return it; None where it is left empty or aborted."""
         editor: PromptSession[str] = PromptSession(
             input=self._session.app.input, output=self._session.app.output, key_bindings=_bindings()
         )

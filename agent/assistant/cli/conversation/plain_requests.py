@@ -1,6 +1,6 @@
 """Requests in plain words: "forget that …", "no, …", which corrects a memory, and "what do you know about me?".
 
-The words only propose: what is found is shown, and nothing is done without a yes.
+The words only propose: the memories found are shown, and nothing is done without a yes.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ _PRONOUN: Final = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE: Final = re.compile(r"[^,;.!?。，；]+(?:\.(?=\S)[^,;.!?。，；]+)*")
+_JOINT: Final = re.compile(
+    r"\s+(?:and|but|because|while|who|which|und|aber|weil|y|pero|porque|et|mais|parce que)\s+", re.IGNORECASE
+)
+"""Words between two clauses that a comma may be missing from."""
 _MONTH: Final = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez)\w*\.?"
 _VALUES: Final = (
     re.compile(
@@ -52,7 +57,7 @@ _VALUES: Final = (
     re.compile(r"\b\d{1,2}:\d\d\b"),
     re.compile(r"\b\d[\d.,]*\d\b|\b\d\b"),
 )
-"""Shapes of values: a day, a time of day, a number. A bare value takes the place of one of the same shape."""
+"""Shapes of values: a day, a time of day, a number. A bare value replaces a value of the same shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +69,12 @@ class Correction:
 
 
 def asks_for_profile(line: str) -> bool:
-    """Return whether *line* asks what is known about the one who asks."""
+    """Return whether *line* asks what is known about its speaker."""
     return _PROFILE.fullmatch(line.strip().rstrip("?.!？。 ")) is not None
 
 
 def forget_request(line: str) -> str | None:
-    """Return what is to be forgotten if *line* asks for that; None for any other line."""
+    """Return the subject that *line* asks to forget; None for any other line."""
     match = _FORGET.fullmatch(line.strip())
     if match is None:
         return None
@@ -78,7 +83,7 @@ def forget_request(line: str) -> str | None:
 
 
 def correction_request(line: str) -> str | None:
-    """Return what holds instead if *line* says that something is wrong ("no, …"); None for any other line."""
+    """Return the statement of a *line* that corrects something ("no, …"); None for any other line."""
     from agent.providers.extractive import is_question
 
     match = _CORRECTION.fullmatch(line.strip())
@@ -89,16 +94,15 @@ def correction_request(line: str) -> str | None:
 
 
 async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequence[str]) -> Correction | None:
-    """Return the memory that *statement* corrects, with its new words; None where none is about it.
+    """Return the memory that *statement* corrects, with its new text; None where no memory is about it.
 
-    *focus* are the ids of memories that were spoken of last, the last one first; they are looked at before those that
-    recall finds.
+    *focus* are the ids of the memories mentioned last, latest first; they come before those that recall finds.
     """
     memory, namespace = opened.memory, opened.namespace
     analyzer = _analyzer(opened)
     near = [known for known in await memory.get(list(focus), namespace=namespace) if known is not None] if focus else []
-    found = await memory.recall(statement, 5, namespace=namespace)
-    candidates = {known.id: known for known in (*near, *(hit.memory for hit in found)) if _is_said(known)}
+    hits = await memory.recall(statement, 5, namespace=namespace)
+    candidates = {known.id: known for known in (*near, *(hit.memory for hit in hits)) if _is_statement(known)}
     terms = set(analyzer.terms(statement))
     shared = {id: len(terms.intersection(analyzer.terms(known.text))) for id, known in candidates.items()}
     best = max(candidates, key=lambda id: shared[id], default=None)
@@ -116,37 +120,40 @@ async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequen
 
 
 async def memories_about(opened: OpenedMemory, what: str) -> list[str]:
-    """Return the ids of the memories that share words with *what*, best first; where none does, of the nearest."""
+    """Return the ids of the memories that share most words with *what*, best first; of the nearest where none do."""
     analyzer = _analyzer(opened)
-    found = [
+    memories = [
         hit.memory
         for hit in await opened.memory.recall(what, 5, namespace=opened.namespace, all_utterances=True)
-        if _is_said(hit.memory)
+        if _is_statement(hit.memory)
     ]
     terms = set(analyzer.terms(what))
-    shared = [len(terms.intersection(analyzer.terms(memory.text))) for memory in found]
+    shared = [len(terms.intersection(analyzer.terms(memory.text))) for memory in memories]
     most = max(shared, default=0)
-    return [memory.id for memory, count in zip(found, shared, strict=True) if count == most]
+    return [memory.id for memory, count in zip(memories, shared, strict=True) if count == most]
 
 
 def corrected_text(old: str, statement: str, analyzer: Analyzer) -> str:
     """Return *old* with the clause replaced that shares most words with *statement*, or the value of the same shape.
 
-    A pronoun at the beginning of *statement* stands for what the clause begins with.
+    A pronoun at the beginning of *statement* stands for the subject of the clause.
 
     >>> corrected_text("Marek's birthday is on 14 March.", "his birthday is 15 March", Analyzer())
     "Marek's birthday is 15 March."
     """
     words = statement.rstrip(".!。 ")
     terms = set(analyzer.terms(words))
-    clauses = [match for match in _CLAUSE.finditer(old) if match[0].strip()]
-    shared = [len(terms.intersection(analyzer.terms(clause[0]))) for clause in clauses]
-    if not any(shared):
+    clauses = _most_shared([match.span() for match in _CLAUSE.finditer(old)], old, terms, analyzer)
+    if not clauses:
         return _with_value(old, words) or statement
-    clause = clauses[shared.index(max(shared))]
-    start = clause.start() + len(clause[0]) - len(clause[0].lstrip())
-    end = clause.start() + len(clause[0].rstrip())
-    if _is_value(words) and (changed := _with_value(clause[0].strip(), words)):
+    start, end = clauses[0]
+    if _JOINT.search(words) is None:
+        joints = [place for match in _JOINT.finditer(old, start, end) for place in match.span()]
+        parts = list(pairwise([start, *joints, end]))[::2]
+        best = _most_shared(parts, old, terms, analyzer)
+        start, end = best[0] if len(best) == 1 else (start, end)  # what is said beside it stays
+    start, end = end - len(old[start:end].lstrip()), start + len(old[start:end].rstrip())
+    if _is_value(words) and (changed := _with_value(old[start:end], words)):
         words = changed
     elif (pronoun := _PRONOUN.match(words)) is not None:
         words = _subject(old[start:end], words[pronoun.end() :], pronoun[0], analyzer) + words[pronoun.end() :]
@@ -155,8 +162,17 @@ def corrected_text(old: str, statement: str, analyzer: Analyzer) -> str:
     return old[:start] + words + old[end:]
 
 
+def _most_shared(
+    spans: Sequence[tuple[int, int]], text: str, terms: set[str], analyzer: Analyzer
+) -> list[tuple[int, int]]:
+    """Return those of *spans* of *text* that have most of *terms*; none where no span has any."""
+    shared = [len(terms.intersection(analyzer.terms(text[start:end]))) for start, end in spans]
+    most = max(shared, default=0)
+    return [span for span, count in zip(spans, shared, strict=True) if count == most > 0]
+
+
 def _subject(clause: str, rest: str, pronoun: str, analyzer: Analyzer) -> str:
-    """Return the beginning of *clause* up to the first word that it shares with *rest*; without one the *pronoun*."""
+    """Return the beginning of *clause* before the first word that it shares with *rest*; else the *pronoun*."""
     wanted = set(analyzer.terms(rest))
     first = rest.split(maxsplit=1)[0].casefold() if rest.split() else ""
     for word in re.finditer(r"\S+", clause):
@@ -183,14 +199,14 @@ def _with_value(old: str, statement: str) -> str:
 
 
 def _analyzer(opened: OpenedMemory) -> Analyzer:
-    """Return the analyzer that makes the words of the memory comparable."""
+    """Return the analyzer of the memory's words."""
     from vectorstore import Analyzer, lifecycle_of
 
     store = lifecycle_of(opened.memory.store)
     return Analyzer() if store is None else store.analyzer
 
 
-def _is_said(memory: Memory) -> bool:
+def _is_statement(memory: Memory) -> bool:
     return memory.source is None or memory.source.document is None
 
 

@@ -1,7 +1,7 @@
-"""Earlier prompts for the arrow keys and Ctrl-R: those of this run, and those the memory's own conversations keep.
+"""Earlier prompts for the arrow keys and Ctrl-R: those of this run, and those of the memory's own conversations.
 
-There is no file beside the memory. So what is forgotten is gone from here too, whoever forgets it, and a secret that
-was redacted there does not come back. A prompt with a secret is not kept for this run either.
+There is no file beside the memory: a prompt that was forgotten is gone from here too, and a secret that was redacted
+does not come back. A prompt with a secret is not kept for this run either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PromptHistory(History):
         self._typed: list[str] = []
 
     async def load(self) -> AsyncGenerator[str, None]:
-        """Yield the prompts anew: what was forgotten since is not among them."""
+        """Yield the prompts as they are kept now, without those forgotten since."""
         for prompt in reversed(self._typed):
             yield prompt
         typed = set(self._typed)
@@ -43,7 +43,7 @@ class PromptHistory(History):
             self._typed = [prompt for prompt in self._typed if prompt != string] + [string]
 
     def forget_typed(self) -> None:
-        """Keep nothing of this run any more: something was forgotten, and a prompt may hold its words."""
+        """Drop the prompts of this run: a memory was forgotten, and a prompt may hold its words."""
         self._typed.clear()
 
     def load_history_strings(self) -> Iterable[str]:
@@ -54,7 +54,7 @@ class PromptHistory(History):
         """Store nothing: the memory keeps the turn."""
 
     async def _kept(self) -> list[str]:
-        """Return the user's prompts of the last conversations, newest first; those of other clients are not."""
+        """Return the user's prompts of the last conversations, newest first, without those of other clients."""
         from memory.internals import ORIGIN, REDACTION_OPENING
 
         if self._opened is None:

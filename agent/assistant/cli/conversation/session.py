@@ -1,4 +1,4 @@
-"""Session of a chat: it takes what is typed, a prompt, a slash command or a request in plain words, and acts on it."""
+"""Session of a chat: acts on each typed line: a prompt, a slash command or a request in plain words."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class ChatSession:
     """Session of one run of ``chat``, with the exit codes of the turns that failed.
 
     *json*: a turn is printed as an object. *interactive*: a person sits at the terminal, with an *editor* unless the
-    terminal can do no more than lines. ``focus`` are the memories that were spoken of last, ``redacted`` is the
-    last prompt that was not kept whole, with its report, ``unanswered`` that of a turn that failed or was stopped.
+    terminal lacks cursor control. ``focus`` are the ids of the memories mentioned last, ``redacted`` is the last prompt
+    that was not kept whole, with its report, ``unanswered`` the prompt of a turn that failed or was stopped.
     """
 
     assistant: Assistant
@@ -84,11 +84,11 @@ class ChatSession:
 
     @property
     def opened(self) -> OpenedMemory:
-        """The memory that is open."""
+        """Open memory of the assistant."""
         return self.assistant.opened
 
     def take(self, line: str) -> None:
-        """Act on what was typed; an empty line says again what failed."""
+        """Act on the typed *line*; an empty line repeats a prompt that failed."""
         self._show_facts()
         line = line.strip()
         lowered = line.lower()
@@ -116,7 +116,7 @@ class ChatSession:
             self.answer(line)
 
     def answer(self, line: str) -> None:
-        """Answer one prompt; a turn that fails is said, and the conversation goes on."""
+        """Answer one prompt; a turn that fails is reported, and the conversation goes on."""
         turn: Turn | None = None
         problem: Exception | None = None
         blocks = list(self.attachments.blocks)
@@ -174,7 +174,7 @@ class ChatSession:
             self._forget_typed()
 
     def _look_for_facts(self, turn: str) -> None:
-        """Have the model asked for the facts in the memory *turn* while the conversation goes on."""
+        """Ask the model for the facts in the memory *turn* while the conversation goes on."""
         if self.facts is None:
             from agent.assistant.cli.conversation.facts import FactWorker
 
@@ -182,7 +182,7 @@ class ChatSession:
         self.facts.submit(self.opened, turn)
 
     def _announce_facts(self, kept: KeptFacts) -> None:
-        """Show the facts above a prompt that waits, or else before the next turn; called in the worker's thread."""
+        """Show the facts above the waiting prompt, or else before the next turn; called in the worker's thread."""
         self.unshown_facts.append(kept)
         if self.editor is not None:
             self.editor.print_above(self._show_facts)
@@ -194,7 +194,7 @@ class ChatSession:
                 print_dim(line)
 
     def _finish_facts(self) -> None:
-        """Wait a little for facts that are being looked for, then drop them."""
+        """Wait a limited time for facts of the last turns, then drop them."""
         if self.facts is None:
             return
         if self.interactive and self.facts.is_busy:
@@ -248,7 +248,7 @@ class ChatSession:
         return code
 
     def forget_about(self, what: str) -> None:
-        """Show the memories about *what*, and forget those that are chosen."""
+        """Show the memories about *what*, and forget those that the user chooses."""
         ids = run(memories_about(self.opened, what))
         if not ids:
             print_note("nothing here is about that")
@@ -258,14 +258,14 @@ class ChatSession:
             self.run_command("forget", "--query", what, "-k", str(len(ids)))
 
     def correct_with(self, statement: str) -> bool:
-        """Show the memory that *statement* corrects and its new words; put it right after a yes.
+        """Show the memory that *statement* corrects and its new text; correct it after a yes.
 
-        Return False if nothing was found, or it was to be left as it is.
+        Return False if no memory was found, or the user declined.
         """
-        found = run(propose_correction(self.opened, statement, self.focus))
-        if found is None:
+        proposal = run(propose_correction(self.opened, statement, self.focus))
+        if proposal is None:
             return False
-        memory, text = found.memory, found.text
+        memory, text = proposal.memory, proposal.text
         print_difference(memory.text, text, aside=True)
         choices = "[y/N/e to edit]" if self.editor is not None else "[y/N]"
         answer = ask_on_terminal(f"Put {short_id(memory.id)} right? {choices}")
@@ -287,7 +287,7 @@ class ChatSession:
         print_dim(f"corrected {short_id(memory.id)} · /undo takes it back")
 
     def _corrects(self, line: str) -> bool:
-        """Return whether *line* was obeyed as a correction; it is a statement like others where it was not."""
+        """Return whether *line* was carried out as a correction; otherwise it is an ordinary prompt."""
         statement = correction_request(line)
         if statement is None:
             return False
@@ -301,16 +301,16 @@ class ChatSession:
         return done
 
     def go_on_with(self, session: str) -> None:
-        """Go on with *session*, which there is."""
+        """Continue the existing *session*."""
         self.begin(session)
         print_note(f"going on with {one_line(session)}")
 
     def begin(self, session: str) -> None:
-        """Take what is said from now on into *session*."""
+        """Store further turns in *session*."""
         self.session, self.focus, self.last_prompt, self.last_result = session, [], "", None
 
     def change_model(self, name: str) -> None:
-        """Have the model *name* answer from now on; "none" answers by quotes."""
+        """Use the model *name* from now on; "none" answers by quotes."""
         self._change_assistant(replace(self.opened.settings, model=name))
 
     def attach(self, path: str) -> None:
@@ -328,7 +328,7 @@ class ChatSession:
         self.assistant = run(change_assistant(self.assistant, settings, attached))
 
     def close(self) -> None:
-        """Write turns that wait, and release attachments and the model; the memory stays open."""
+        """Write waiting turns, and release attachments and the model; the memory stays open."""
         try:
             self._finish_facts()
         finally:
@@ -345,7 +345,7 @@ class ChatSession:
             self.editor.history.forget_typed()
 
     def _report(self, act: Callable[[], None]) -> None:
-        """Call *act*; an error is one line, and the conversation goes on."""
+        """Call *act*; an error is printed on one line, and the conversation goes on."""
         try:
             act()
         except (typer.Exit, typer.Abort):
@@ -356,12 +356,12 @@ class ChatSession:
             print_note("\nstopped")
         except typer.BadParameter as error:
             print_note(f"tellback: {one_line(error.format_message().replace('Invalid value for ', '', 1))}")
-        except Exception as error:  # as in a command: whatever it is, the user gets a line
+        except Exception as error:  # as in a command: every error becomes one line
             print_note(f"tellback: {describe_error(error)[1]}")
 
 
 def _forgetting_hint(what: str) -> str:
-    """Return by which commands something is forgotten or put right: in a pipe, words alone do neither."""
+    """Return the commands that forget or correct a memory: in a pipe, plain words do neither."""
     query = shlex.quote(what)
     return (
         f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"

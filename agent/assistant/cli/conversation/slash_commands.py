@@ -1,7 +1,7 @@
-"""Slash commands of the chat, as a table: name, what it takes, purpose and function.
+"""Slash commands of the chat, as a table: name, argument, purpose and function.
 
-Most are commands of the command line, run on the memory that the chat has open; some of those have no entry of their
-own and run by their names, such as ``/ingest FILE``.
+Most run a command of the command line on the memory that the chat has open. Some commands have no entry of their own
+and run by their names, such as ``/ingest FILE``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GENERAL_COMMANDS: Final[Mapping[str, str]] = {
     "show": "print the place that an answer cites",
     "why-not": "say why a question does not find a memory",
 }
-"""Commands of the command line that run behind a slash as they do behind ``tellback``."""
+"""Commands of the command line that take the same arguments behind a slash as behind ``tellback``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class SlashCommand:
 
 
 def parse_command(line: str) -> tuple[str, str] | None:
-    """Return name and argument if *line* is a slash command, known or not; None for anything else, such as a path."""
+    """Return name and argument of a slash command, known or not; None for another *line*, such as a path."""
     match = _COMMAND.fullmatch(line.strip())
     return None if match is None else (match["name"].lower(), (match["rest"] or "").strip())
 
 
 def run_slash_command(chat: ChatSession, name: str, rest: str) -> None:
-    """Run the command *name* with the argument *rest*; an unknown one is met with those that may be meant."""
+    """Run the command *name* with the argument *rest*; for an unknown one, print similar names."""
     if (command := SLASH_COMMANDS.get(name)) is not None:
         command.function(chat, rest)
     elif name in GENERAL_COMMANDS:
@@ -72,7 +72,7 @@ def run_slash_command(chat: ChatSession, name: str, rest: str) -> None:
 
 
 def help_text() -> str:
-    """Return the help of the chat, as wide as the screen."""
+    """Return the help of the chat, wrapped to the screen."""
     entries = [(f"/{command.name} {command.argument}".rstrip(), command.purpose) for command in SLASH_COMMANDS.values()]
     width = max(len(usage) for usage, _ in entries) + 2
     lines = ["Say something, or ask something."]
@@ -86,7 +86,7 @@ def help_text() -> str:
 
 
 def _words(rest: str) -> list[str]:
-    """Return the words of *rest* as a shell would take them apart."""
+    """Return the words of *rest*, split as a shell does."""
     try:
         words = shlex.split(rest)
     except ValueError:  # an apostrophe
@@ -117,7 +117,7 @@ def _recall(chat: ChatSession, rest: str) -> None:
 
 
 def _why(chat: ChatSession, rest: str) -> None:
-    """Explain the hits for a question, or those of the last; of a memory, why the last question did not find it."""
+    """Explain the hits for a question (none: the last one), or why the last question did not find a memory."""
     if _names_memories(chat, rest.split()[:1]) and len(rest.split()) == 1 and chat.last_prompt:
         chat.run_command("why-not", "--", chat.last_prompt, rest)
     elif question := rest or chat.last_prompt:
@@ -170,7 +170,7 @@ def _pin(chat: ChatSession, rest: str) -> None:
 
 
 def _keep(chat: ChatSession, rest: str) -> None:
-    """Keep the last prompt with a secret as it was said, marked as sensitive."""
+    """Keep the last prompt with a secret unredacted, marked as sensitive."""
     from memory import Memory
 
     if chat.redacted is None:
@@ -207,7 +207,7 @@ def _new(chat: ChatSession, rest: str) -> None:
 
 
 def _sources(chat: ChatSession, rest: str) -> None:
-    """Print where the quotes of the last answer stand, with their words."""
+    """Print the places of the last answer's quotes, with their words."""
     from agent.assistant.cli.citations import citation_lines
 
     citations = () if chat.last_result is None else chat.last_result.citations

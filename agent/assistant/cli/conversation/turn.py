@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Turn that has ended: its result, the error that ended it, and what is to be said of it."""
+    """Turn that has ended: its result, the error that ended it, and its warnings."""
 
     result: RunResult
     error: Exception | None
@@ -67,7 +67,7 @@ async def stream_turn(
                 print_text("(so far the model was thinking; its answer:)\n")
             elif isinstance(event, WarningIssued):
                 warnings.append(event.text)
-            elif isinstance(event, MemoryDegraded) and event.access.error is None:  # else a warning says it
+            elif isinstance(event, MemoryDegraded) and event.access.error is None:  # an error comes as a warning, too
                 warnings.append(event.access.problem)
             elif isinstance(event, RunEnded):
                 ended = event
@@ -87,7 +87,7 @@ async def _print_origins(assistant: Assistant, line: str, turn: Turn, *, interac
     summary = turn_line(line, turn.result, unsaved=assistant.agent.unsaved) if interactive else ""
     reason = turn.result.stored[0].reason if turn.result.stored else ""
     for warning in turn.warnings:
-        if not (summary and reason and reason in warning):  # the line says it shorter
+        if not (summary and reason and reason in warning):  # the line of the turn says the same
             print_note(warning)
     if summary:
         print_dim(summary)

@@ -1,4 +1,4 @@
-"""Line at the end of a turn: what was kept, folded or left out, which tools a model used, and what it cost."""
+"""Line at the end of a turn: memories kept, folded or left out, the tools that a model used, and the tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEPARATOR: Final = " · "
 
 
 def turn_line(prompt: str, result: RunResult, *, unsaved: int = 0) -> str:
-    """Return in one line what the turn of *prompt* did; "" where there is nothing to say."""
+    """Return the line about the turn of *prompt*; "" where there is nothing to report."""
     parts: list[str] = []
     if result.stored:
         parts += _kept(prompt, result.stored[0])
@@ -33,7 +33,7 @@ def turn_line(prompt: str, result: RunResult, *, unsaved: int = 0) -> str:
 
 
 def _kept(prompt: str, report: Report) -> Iterator[str]:
-    """Yield what became of the words of the user."""
+    """Yield the outcome of storing the user's words."""
     from memory.internals import Outcome, classify_utterance
 
     if report.outcome in (Outcome.REDACTED, Outcome.REJECTED) and (kinds := masked_kinds(prompt)):
@@ -58,7 +58,7 @@ def _kept(prompt: str, report: Report) -> Iterator[str]:
 
 
 def fact_lines(kept: KeptFacts) -> list[str]:
-    """Return a line for each fact of a turn that was kept, what it replaces, and what they cost; none for nothing."""
+    """Return a line for each kept fact of a turn, with the memories it replaces; the last line has the tokens."""
     from agent.errors import shorten
 
     if kept.problem:
