@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from semantic_text_splitter import MarkdownSplitter
 
 from memory.chunking.protocol import Chunk
-from memory.chunking.sentences import TextSpan
+from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 from memory.chunking.text import SplitterChunker, add_overlap, has_words
 
 MAX_TITLE_LENGTH = 200
@@ -23,6 +23,8 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
 _OTHER_BLOCK = re.compile(r"[ \t]*$|    |\t| {0,3}(?:[>|#]|[-*+][ \t]|\d+[.)][ \t]|[-*_=]+[ \t]*$)")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*", re.MULTILINE)
+_COLON = re.compile(r"[:\uff1a][*_]*\Z")
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?=\S+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 
 
@@ -120,7 +122,7 @@ class MarkdownChunker(SplitterChunker):
     """
 
     _splitter = MarkdownSplitter
-    _version = "markdown-1"
+    _version = "markdown-1"  # since then, leads stand with what they lead to: only documents that change are cut anew
 
     def chunk(self, text: str) -> list[Chunk]:
         """As the protocol says."""
@@ -149,8 +151,65 @@ class MarkdownChunker(SplitterChunker):
             room -= max(self._measure.size // 16, 1)  # tokens of two texts do not add up exactly
         return []
 
+    def _cut(self, text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
+        """Return spans as the base does, but a sentence that leads to code or a list begins the span of these."""
+        left = super()._cut(text, start, end, capacity)[::-1]
+        spans: list[TextSpan] = []
+        counted, fences = start, 0
+        while left:
+            begin, stop = left.pop()
+            fences += len(_FENCE_LINE.findall(text, counted, begin))
+            counted = begin
+            lead = _lead_start(text, begin, stop, is_code=fences % 2 == 1) if left else None
+            if lead is None:
+                spans.append((begin, stop))
+                continue
+            before, following = strip_span(text, begin, lead), left[-1][1]
+            if before[0] >= before[1] or self._is_scrap(text, *before, capacity):
+                before, lead = (begin, begin), begin
+            fitting = self._fitting_lines(text, lead, following, capacity, least=stop)
+            if not fitting:
+                spans.append((begin, stop))
+                continue
+            spans += [before] * (lead > begin)
+            left[-1:] = [span for span in ((fitting, following), (lead, fitting)) if text[slice(*span)].strip()]
+        return spans
+
+    def _fitting_lines(self, text: str, start: int, end: int, capacity: int, *, least: int) -> int:
+        """Return where the last line ends that a span from *start* may have, more than *least*; 0 if there is none.
+
+        What is left up to *end* is nothing or no scrap.
+        """
+        if self._measure.length(text[start:end]) <= capacity:
+            return end
+        fitting, position = 0, least + len(text[least:end]) - len(text[least:end].lstrip())
+        while (position := text.find("\n", position, end) + 1) and not self._is_scrap(text, position, end, capacity):
+            if self._measure.length(text[start:position].rstrip()) > capacity:
+                break
+            fitting = position
+        return fitting
+
     def _capacity(self, reserved: int) -> int:
         return self._measure.size - max(reserved, self._measure.overlap)
+
+
+def _lead_start(text: str, start: int, end: int, *, is_code: bool) -> int | None:
+    """Return where the sentence begins at the end of the span that leads to what follows it; None without one.
+
+    It ends with a colon, or stands above a block of code of which the span has the first line alone. *is_code* tells
+    that the span begins within such a block.
+    """
+    fences = list(_FENCE_LINE.finditer(text, start, end))
+    if (len(fences) + is_code) % 2 == 0:
+        if not _COLON.search(text[start:end]):
+            return None
+    elif not fences or fences[-1].end() < end:
+        return None
+    else:
+        end = fences[-1].start()
+    above = text[start:end].rstrip()
+    paragraph = above.rfind("\n\n") + 1
+    return start + paragraph + split_sentences(above[paragraph:])[-1][0] if above else start
 
 
 def _split_sections(text: str, found: Sequence[Heading]) -> Iterator[_Section]:

@@ -102,14 +102,11 @@ class SplitterChunker:
 
     def _merge_scraps(self, text: str, spans: Sequence[TextSpan], capacity: int) -> list[TextSpan]:
         """Join spans that say next to nothing to the one before; where that is full, share its text out anew."""
-
-        def scrap(start: int, end: int) -> bool:
-            small = self._measure.length(text[start:end]) * SCRAP_DIVISOR < capacity
-            return small or not has_words(text, start, end)
-
         kept: list[TextSpan] = []
         for start, end in spans:
-            if not kept or not (scrap(start, end) or scrap(*kept[-1])):
+            if not kept or not (
+                self._is_scrap(text, start, end, capacity) or self._is_scrap(text, *kept[-1], capacity)
+            ):
                 kept.append((start, end))
                 continue
             before = kept.pop()
@@ -118,8 +115,13 @@ class SplitterChunker:
                 kept.append((before[0], end))
                 continue
             shared = self._split(text, before[0], end, min(both * 5 // 8 + 1, capacity))
-            kept += [before, (start, end)] if any(scrap(*span) for span in shared) else shared
+            kept += [before, (start, end)] if any(self._is_scrap(text, *span, capacity) for span in shared) else shared
         return kept
+
+    def _is_scrap(self, text: str, start: int, end: int, capacity: int) -> bool:
+        """Return whether the span says next to nothing for a chunk of *capacity*."""
+        small = self._measure.length(text[start:end]) * SCRAP_DIVISOR < capacity
+        return small or not has_words(text, start, end)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.fingerprint!r})"

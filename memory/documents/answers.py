@@ -23,6 +23,7 @@ from memory.documents.citations import QUOTE_LIMIT, quotable_spans, stating_span
 from memory.documents.document import Passage
 from memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
 from memory.documents.sentences import code_steps, without_cross_references
+from memory.retrieval.languages.agent_nouns import agent_nouns
 from memory.retrieval.languages.lexicon import lexicon_for
 from vectorstore import Analyzer
 
@@ -35,11 +36,16 @@ _MEANING_WEIGHT = 0.5
 _PASSAGE_WEIGHT = 1.0
 _FORM_WEIGHT = 0.3
 """Worth of having the form of an answer to the kind of question."""
+_CODE_WEIGHT = 0.15
+"""Worth of a block of code with the words that lead to it, where a step is asked for: it can be done as it stands."""
+_LEAD_WORDS = 3
+"""Words that lead to a block at least: "Example:" says not what it is for."""
 _LONG_PENALTY = 0.2
 """Penalty of a sentence as long as a quote may be; a shorter one has its share of it."""
 _PAIR_PENALTY = 0.1
 """Penalty of a second sentence, which must bring more than this."""
 _WORD = re.compile(r"[^\W\d_]+")
+_CODE_BLOCK = re.compile(r"\n[ \t]*```|::[ \t]*\n")
 _ASKS = re.compile(r"\?\W*\s")
 _LEANS_BACK = re.compile(
     r"(?:it|its|they|their|he|she|his|her|this|that|these|those|such|instead|otherwise|thus|so|therefore|then|"
@@ -93,7 +99,7 @@ def best_sentences(
         spans = [(index, span) for index, span in spans if not _repeats(texts[index][slice(*span)], asked)]
     wanted = frozenset(terms(question))
     stated = [without_cross_references(texts[index][start:end]) for index, (start, end) in spans]
-    agents = _agent_nouns(question, terms) if QuestionKind.PERSON in kinds else {}
+    agents = _agent_terms(question, terms)
     found = [frozenset(agents.get(term, term) for term in terms(text)) & wanted for text in stated]
     frequencies = Counter(term for held in found for term in held)
     weights = {term: log(1 + len(spans) / (0.5 + frequencies[term])) for term in wanted}
@@ -114,6 +120,8 @@ def best_sentences(
         sentence = without_cross_references(passage.text[start:end])
         form = answer_form(kinds, sentence, lexicon, term=term, question=question)
         score += _FORM_WEIGHT * (1.0 if _plain_words(sentence).startswith(asked) else form)
+        if QuestionKind.STEP in kinds and (block := _CODE_BLOCK.search(sentence)):
+            score += _CODE_WEIGHT * (len(_WORD.findall(sentence, 0, block.start())) >= _LEAD_WORDS)
         score -= _LONG_PENALTY * (end - start) / limit + _PAIR_PENALTY * (last - first)
         leans = previous and _LEANS_BACK.match(passage.text, start) is not None
         leads_in = spans[first - 1][1][0] if leans and end - spans[first - 1][1][0] <= limit else start
@@ -138,11 +146,11 @@ def with_meaning(sentences: Sequence[AnswerSentence], similarities: Sequence[flo
     return sorted(compared, key=lambda sentence: -sentence.score) + list(sentences[len(compared) :])
 
 
-def _agent_nouns(question: str, terms: Callable[[str], Sequence[str]]) -> dict[str, str]:
-    """Return the terms of who does what the verbs of *question* say, with those of the verbs: founder, for founded."""
-    verbs = [word for word in _WORD.findall(question) if word.endswith("ed")]
-    nouns = {noun: verb for verb in verbs for noun in (f"{verb[:-2]}er", f"{verb[:-2]}or")}
-    return {term: target for noun, verb in nouns.items() for term in terms(noun) for target in terms(verb)}
+def _agent_terms(question: str, terms: Callable[[str], Sequence[str]]) -> dict[str, str]:
+    """Return the terms of the agent nouns of *question*, with those of their verbs: founder, for founded."""
+    return {
+        term: target for noun, verb in agent_nouns(question).items() for term in terms(noun) for target in terms(verb)
+    }
 
 
 def _plain_words(text: str) -> str:

@@ -28,6 +28,11 @@ Activate it afterwards."""
             "A virtual environment is made by the command:\n\n```\npython3 -m venv .venv\n```",
         ),
         (
+            "How do I make a virtual environment?",
+            f"A virtual environment is made by `create()` too.\n\n{HOW_TO}",
+            "A virtual environment is made by the command:\n\n```\npython3 -m venv .venv\n```",
+        ),
+        (
             "How many columns can a table have?",
             "The columns of a table can be many. A table can have 1600 columns. It is slow then.",
             "A table can have 1600 columns.",

@@ -167,6 +167,20 @@ def test_heading_titles_are_shown_without_markup() -> None:
     ]
 
 
+@pytest.mark.parametrize("prose", ["Nothing of this is about disks. " * 5, ""])
+@pytest.mark.parametrize(
+    ("lead", "follows"),
+    [
+        ("The array is made by:\n\n```\n", "".join(f"# step {number} of many\n" for number in range(20)) + "```\n"),
+        ("The disks are:\n\n", "".join(f"- disk {number} of many, of one size\n" for number in range(20))),
+    ],
+)
+def test_a_sentence_that_leads_to_code_or_a_list_stands_with_its_beginning(prose, lead, follows) -> None:
+    chunks = MarkdownChunker(200).chunk(f"{prose}\n\n{lead}{follows}")
+    assert any(lead + follows.split("\n")[0] in chunk.text for chunk in chunks)
+    assert all(len(chunk.text) <= 200 for chunk in chunks)
+
+
 def test_the_heading_path_of_a_chunk_is_that_of_its_first_words() -> None:
     text = "intro\n# A\n\n## B\nbody\n# C\nend"
     found = find_headings(text)

@@ -51,6 +51,14 @@ async def test_retrieve_ranks_the_answering_passage_first_with_exact_offsets(mem
     assert lighthouse.read_text()[first.start : first.end] == first.text
 
 
+async def test_who_founded_something_is_found_as_its_founder(memory, tmp_path):
+    path = tmp_path / "museum.txt"
+    others = [f"The museum of room {number} is founded on rock." for number in range(9)]
+    path.write_text("\n\n".join([*others, "Ada Brandt, founder of the museum, lived in the lamp room."]))
+    await knowledge_of(memory, path)
+    assert "Ada Brandt" in (await memory.recall("Who founded the museum?"))[0].memory.text
+
+
 async def test_retrieve_returns_k_passages_best_first(memory, lighthouse):
     knowledge = await knowledge_of(memory, lighthouse)
     found = await knowledge.retrieve("lighthouse keeper lamp museum", 2)

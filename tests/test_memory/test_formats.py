@@ -209,7 +209,7 @@ The fee is 12\% of $x_1$.\\[2pt] High tide: \[h > 2\]
             LATEX,
             "The harbour",
             (
-                "## Mooring\n\nBoats moor at the north pier .\nThe fee is 12% of $x_1$.\n"
+                "## Mooring\n\nBoats moor at the north pier.\nThe fee is 12% of $x_1$.\n"
                 "High tide: \\[h > 2\\]\n\n- Pay at the `office`.\n\n"
                 "```\n% moor --fast\n```"
             ),

@@ -29,6 +29,8 @@ _WITHOUT_WORDS: Final = re.compile(
     r"\\(?:label|ref|eqref|pageref|cite\w*|index|bibliography\w*|includegraphics|usepackage|vspace|hspace|input|include|"
     r"pagestyle|setlength|newcommand|renewcommand|hypersetup|documentclass)\*?(?:\[[^\]]*\])*(?:\{(?:[^{}]|\{[^{}]*\})*\})*"
 )
+_BEFORE_STOP: Final = re.compile(rf"(?:[ \t~]*{_WITHOUT_WORDS.pattern})+(?=[.,;:!?)])")
+"""Commands without words between a word and the full stop behind it, with the blanks before them."""
 _ENVIRONMENT: Final = re.compile(r"[ \t]*\\(?:begin|end)\{[^{}]*\}(?:\[[^\]]*\]|\{[^{}]*\})*")
 _COMMAND: Final = re.compile(r"\\[a-zA-Z]+\*?(?:\[[^\]]*\])?[ \t]?")
 _LINE_BREAK: Final = re.compile(r"\\\\\*?(?:\[[^\]\n]*\])?")
@@ -79,6 +81,7 @@ class LatexLoader:
 
 def _plain(text: str) -> str:
     """Return *text* with the words of its commands and without their names."""
-    text = _COMMAND.sub("", _ENVIRONMENT.sub("\n", _WITHOUT_WORDS.sub("", _LINE_BREAK.sub("\n", text))))
+    text = _WITHOUT_WORDS.sub("", _BEFORE_STOP.sub("", _LINE_BREAK.sub("\n", text)))
+    text = _COMMAND.sub("", _ENVIRONMENT.sub("\n", text))
     text = re.sub(r"(?<!\\)[{}]", "", text)
     return _ESCAPED.sub(r"\1", _SPACES.sub(" ", text)).replace("~", " ").replace("``", "“").replace("''", "”")
