@@ -126,10 +126,11 @@ def test_an_answer_names_what_was_so_before_and_since(older: str, newer: str, qu
     run(memory.close())
 
 
-def test_an_amount_changes_no_home_work_or_name_that_is_asked_for() -> None:
+@pytest.mark.parametrize("work", ["I work at Siemens.", "I'm a carpenter."])
+def test_an_amount_changes_no_home_work_or_name_that_is_asked_for(work: str) -> None:
     pytest.importorskip("wordllama", reason="the extra `local` is not installed")
     memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
-    texts = ["I work at Siemens.", "My salary is 5200 euros a month now."]
+    texts = [work, "My salary is 5200 euros a month now."]
     days = [datetime(2025, month, 1, tzinfo=UTC) for month in (1, 2)]
     run(memory.remember_many([Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True)]))
     hits = run(memory.recall("What do I do for a living?")).hits

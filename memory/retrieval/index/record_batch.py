@@ -308,7 +308,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 12
+_EXTRACTION_VERSION = 13
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 
