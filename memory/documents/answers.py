@@ -40,12 +40,15 @@ _CODE_WEIGHT = 0.15
 """Worth of a block of code with the words that lead to it, where a step is asked for: it can be done as it stands."""
 _LEAD_WORDS = 3
 """Words that lead to a block at least: "Example:" says not what it is for."""
+_REMARK_PENALTY = 0.2
+"""Penalty of a remark ("Note that …"), which adds to an answer that stands before it."""
 _LONG_PENALTY = 0.2
 """Penalty of a sentence as long as a quote may be; a shorter one has its share of it."""
 _PAIR_PENALTY = 0.1
 """Penalty of a second sentence, which must bring more than this."""
 _WORD = re.compile(r"[^\W\d_]+")
 _CODE_BLOCK = re.compile(r"\n[ \t]*```|::[ \t]*\n")
+_REMARK = re.compile(r"(?:note that|note:|(?:it is|you can) also|alternatively|beware|keep in mind)\b", re.IGNORECASE)
 _ASKS = re.compile(r"\?\W*\s")
 _LEANS_BACK = re.compile(
     r"(?:it|its|they|their|he|she|his|her|this|that|these|those|such|instead|otherwise|thus|so|therefore|then|"
@@ -122,6 +125,7 @@ def best_sentences(
         score += _FORM_WEIGHT * (1.0 if _plain_words(sentence).startswith(asked) else form)
         if QuestionKind.STEP in kinds and (block := _CODE_BLOCK.search(sentence)):
             score += _CODE_WEIGHT * (len(_WORD.findall(sentence, 0, block.start())) >= _LEAD_WORDS)
+        score -= _REMARK_PENALTY if _REMARK.match(sentence) else 0.0
         score -= _LONG_PENALTY * (end - start) / limit + _PAIR_PENALTY * (last - first)
         leans = previous and _LEANS_BACK.match(passage.text, start) is not None
         leads_in = spans[first - 1][1][0] if leans and end - spans[first - 1][1][0] <= limit else start

@@ -140,10 +140,12 @@ class WritePipeline:
                 if draft.settled is None and (is_repeated or await self._is_known(draft, namespace)):
                     continue  # it will not be written, nor what was made of it
                 names.update({name} if draft.settled is None else ())
-                for stored in drafts_to_store([draft]):
-                    added[stored.memory.id] = stored.memory
-                    if lookup is not None:
-                        lookup.add(stored.memory)
+                memories = [stored.memory for stored in drafts_to_store([draft])]
+                added.update((memory.id, memory) for memory in memories)
+                if lookup is not None:
+                    await lookup.warm(memories)  # those that a policy made of it
+                    for memory in memories:
+                        lookup.add(memory)
         return decided
 
     async def mark_echoes(self, drafts: Sequence[Draft], namespace: str, used: Sequence[str] = ()) -> list[Draft]:

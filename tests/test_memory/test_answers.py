@@ -53,6 +53,11 @@ Activate it afterwards."""
             "`-s`: Make a signed tag.",
         ),
         (
+            "How do I create a RAID array?",
+            "The array is created by `mdadm --create`.\n\nNote that a RAID array can be created with `mdadm` too.",
+            "The array is created by `mdadm --create`.",
+        ),
+        (
             "How is the array stopped?",
             "# mdadm --stop the array\nmdadm: array stopped\n```\n\nThe array is stopped by `mdadm --stop`.",
             "The array is stopped by `mdadm --stop`.",
