@@ -91,7 +91,7 @@ def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 # init
 
 
-def test_init_in_a_pipe_takes_what_it_finds_and_what_is_given(
+def test_init_without_a_terminal_uses_detected_models_and_given_options(
     tellback: CommandLine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with OllamaServer(models=("bge-m3", "qwen3:4b", "zephyr")) as ollama:
@@ -111,14 +111,14 @@ def test_init_in_a_pipe_takes_what_it_finds_and_what_is_given(
     assert shown.endswith("next: tellback chat\n")
 
 
-def test_without_server_and_key_it_says_that_questions_are_answered_with_quotes(tellback: CommandLine) -> None:
+def test_init_without_a_server_or_key_says_that_answers_are_quotes(tellback: CommandLine) -> None:
     done = tellback("init")
     assert done.code == 0
     assert re.search(r"model +none: questions are answered with quotes from the memory\n", done.out)
 
 
 @pytest.mark.parametrize(("server", "kind"), [(LlamaCppServer, "llama.cpp"), (OpenAIServer, None)])
-def test_a_server_on_a_usual_port_is_known_by_what_it_says_of_itself(
+def test_a_server_on_a_default_port_is_identified_by_its_response(
     server: type[OpenAIServer], kind: str | None, tellback: CommandLine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -164,7 +164,7 @@ def test_init_asks_on_a_terminal_and_writes_nothing_before_the_last_answer(
     assert 'language = "de"' in file.read_text()
 
 
-def test_a_language_of_the_configuration_is_that_of_new_files(tellback: CommandLine, tmp_path: Path) -> None:
+def test_new_memory_files_have_the_configured_language(tellback: CommandLine, tmp_path: Path) -> None:
     assert tellback("remember", "The cat sleeps.").code == 0
     assert tellback("config", "set", "language", "de").code == 0
     assert "cat" in tellback("recall", "cat").out
@@ -247,7 +247,7 @@ def test_a_key_set_by_config_leaves_the_configuration_file(
 # tellback alone
 
 
-def test_tellback_alone_says_where_the_memory_is_what_it_can_do_and_a_next_step(
+def test_tellback_without_a_command_shows_the_memory_file_its_features_and_a_next_step(
     tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = tellback()

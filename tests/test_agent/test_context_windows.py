@@ -273,7 +273,7 @@ def test_the_settings_choose_a_window(window: str, shown: str) -> None:
     assert repr(make_window(AssistantSettings(window=window), QuotingProvider())) == shown
 
 
-def test_a_window_that_sums_up_needs_a_model() -> None:
+def test_a_summarising_window_needs_a_model() -> None:
     assert isinstance(make_window(AssistantSettings(window="summary:800", model="m"), QuotingProvider()), SummaryWindow)
     with pytest.raises(ConfigurationError, match="needs a model"):
         make_window(AssistantSettings(window="summary:800"), QuotingProvider())

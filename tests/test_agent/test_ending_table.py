@@ -223,7 +223,7 @@ async def test_a_tool_result_worded_like_an_error_is_not_flagged_as_error(words:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-async def test_an_empty_reply_is_nudged_as_often_as_it_is_set(count: int) -> None:
+async def test_an_empty_reply_is_nudged_as_often_as_configured(count: int) -> None:
     with ScriptedProvider(*(Reply("") for _ in range(count)), Reply("At last.")) as provider:
         result = await Agent(provider, settings=AgentSettings(nudges=count, nudge="Say something.")).run("Go")
     assert (result.text, len(result.steps)) == ("At last.", count + 1)

@@ -81,7 +81,7 @@ async def test_the_tools_say_what_they_change_and_what_they_return(memory, mode)
 
 
 @BOTH
-async def test_what_one_client_notes_is_recalled_with_its_origin_and_a_tools_trust(memory, mode) -> None:
+async def test_a_note_of_one_client_is_recalled_by_another_with_its_origin_and_tool_trust(memory, mode) -> None:
     async with connected(memory, mode=mode) as served:
         stored = await served.call("remember", text="Ana's dog is called Rex.", tags=["pets"])
     async with connected(memory, mode=mode, name="Zed") as served:
@@ -179,7 +179,7 @@ async def test_without_a_person_to_ask_a_token_confirms_exactly_what_was_shown(m
     assert len(await memory.list()) == 2
 
 
-async def test_a_correction_by_token_is_no_word_of_the_users(memory) -> None:
+async def test_a_correction_confirmed_by_token_has_no_user_trust(memory) -> None:
     id = await users_memory(memory)
     async with connected(memory) as served:
         shown = await served.call("correct", id=id, text="The user lives in Lisbon.")
@@ -190,7 +190,7 @@ async def test_a_correction_by_token_is_no_word_of_the_users(memory) -> None:
     assert (old.text, old.valid_to is not None, new.trust) == ("I live in Porto.", True, Trust.TOOL)
 
 
-def test_a_token_ends_after_ten_minutes() -> None:
+def test_a_confirmation_token_expires_after_ten_minutes() -> None:
     moment = datetime(2026, 5, 3, tzinfo=UTC)
     tokens = ConfirmationTokens(clock=lambda: moment.timestamp())
     token = tokens.issue("forget", ["a"])
@@ -201,7 +201,7 @@ def test_a_token_ends_after_ten_minutes() -> None:
     assert not tokens.is_valid(token, "forget", ["a"])
 
 
-async def test_a_server_that_only_reads_changes_nothing(memory) -> None:
+async def test_a_read_only_server_changes_nothing(memory) -> None:
     async with connected(memory, read_only=True) as served:
         tools = {tool.name for tool in (await served.client.list_tools()).tools}
         refused = await served.call("remember", text="I live in Rome.")
@@ -210,7 +210,7 @@ async def test_a_server_that_only_reads_changes_nothing(memory) -> None:
     assert await memory.count() == 0
 
 
-async def test_bad_calls_are_answered_by_a_sentence(memory) -> None:
+async def test_invalid_calls_get_a_short_error_without_a_traceback(memory) -> None:
     async with connected(memory) as served:
         answers = [
             await served.call("remember", txt="x"),
@@ -224,7 +224,7 @@ async def test_bad_calls_are_answered_by_a_sentence(memory) -> None:
     assert not [answer.text for answer in answers if "Traceback" in answer.text or len(answer.text) > 1_500]
 
 
-def test_many_failures_are_answered_by_a_pause() -> None:
+def test_calls_are_refused_for_a_minute_after_repeated_failures() -> None:
     now = [0.0]
     limit = FailureLimit(3, 60.0, clock=lambda: now[0])
     for _ in range(3):
@@ -236,7 +236,7 @@ def test_many_failures_are_answered_by_a_pause() -> None:
     limit.check()
 
 
-async def test_secrets_and_sensitive_memories_stay_here(memory_without_secrets) -> None:
+async def test_secrets_and_sensitive_memories_are_not_sent_to_clients(memory_without_secrets) -> None:
     memory = memory_without_secrets
     await users_memory(memory, "The alarm code is 4711.", sensitive=True)
     hidden = (await memory.list())[0].id
@@ -254,7 +254,7 @@ async def test_secrets_and_sensitive_memories_stay_here(memory_without_secrets) 
         assert "4711" in (await served.call("recall", question="What is the alarm code?")).text
 
 
-async def test_the_profile_tells_each_memory_once_by_topic_or_as_pinned_or_new(memory) -> None:
+async def test_the_profile_lists_each_memory_once_by_topic_or_as_pinned_or_new(memory) -> None:
     await users_memory(memory, "I live in Lyon.")
     await users_memory(memory, "I moved to Grenoble.")
     await users_memory(memory, "The shed is green.")
@@ -268,7 +268,7 @@ async def test_the_profile_tells_each_memory_once_by_topic_or_as_pinned_or_new(m
     assert [answer.text.count(item.text) for item in await memory.list()] == [1] * 4
 
 
-async def test_a_server_knows_one_namespace(memory) -> None:
+async def test_a_server_reads_and_writes_one_namespace(memory) -> None:
     mine = await users_memory(memory)
     async with connected(memory, namespace="work") as served:
         found = await served.call("recall", question="Where do I live?")
@@ -318,7 +318,7 @@ CLAIMS = (
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-async def test_no_text_of_a_call_becomes_the_users_word_or_leaves_its_place(memory, claim) -> None:
+async def test_no_text_of_a_call_gains_user_trust_or_breaks_out_of_its_block(memory, claim) -> None:
     id = await users_memory(memory, "I approve no transfer.")
     async with connected(memory, name=f"user {claim}") as served:
         for arguments in (
@@ -340,7 +340,7 @@ async def test_no_text_of_a_call_becomes_the_users_word_or_leaves_its_place(memo
     assert all(item.header.endswith(", tool") for item in shown if item.label != id)
 
 
-async def test_a_server_in_a_project_shows_its_memories_and_those_of_none_unless_asked_for_all(memory) -> None:
+async def test_a_server_in_a_project_shows_its_memories_and_general_ones_unless_asked_for_all(memory) -> None:
     for name in ("atlas", "borea"):
         await users_memory(memory, f"The release of {name} is in May.", scopes={"project": name})
     await users_memory(memory, "A release needs two reviews.")

@@ -150,7 +150,7 @@ SWITCH = "chat_template_kwargs"
         ("openrouter", 512, {"reasoning": {"max_tokens": 512}}),
     ],
 )
-def test_thinking_is_switched_in_the_words_of_each_server(server, thinking, fields: dict) -> None:
+def test_thinking_is_switched_by_the_parameters_of_each_server(server, thinking, fields: dict) -> None:
     body = sent(ask(settings=ModelSettings(thinking=thinking)), server=server)
     assert {name: body[name] for name in body if name not in sent(ask())} == fields
 
@@ -187,7 +187,7 @@ def test_invalid_model_settings_are_refused(name: str, value: object) -> None:
     assert caught.value.argument == name
 
 
-def test_system_prompt_and_tools_are_sent_in_the_formats_words() -> None:
+def test_system_prompt_and_tools_are_sent_in_the_openai_format() -> None:
     spec = ToolSpec("add", "Add.", {"type": "object"})
     body = sent(ask(system="Be brief.", tools=(spec,), tool_choice="none"))
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
@@ -290,7 +290,7 @@ def test_reasoning_goes_back_only_in_the_field_that_the_server_wants() -> None:
     assert sent(ask(*conversation), reasoning_field="reasoning_content")["messages"][1]["reasoning_content"] == "hm"
 
 
-def test_the_key_is_sent_and_shown_nowhere() -> None:
+def test_the_api_key_is_sent_and_never_shown() -> None:
     leak = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}}).encode()
     with OpenAIServer(RawReply([leak], 401, "application/json")) as server:
         provider = OpenAICompatibleProvider(server.url, "any-model", api_key=KEY)
@@ -449,7 +449,7 @@ def test_a_provider_stream_without_a_stop_piece_is_a_provider_error() -> None:
         asyncio.run(collect_response(Silent(), ask()))
 
 
-def test_a_scripted_provider_complains_about_a_request_too_many() -> None:
+def test_a_scripted_provider_raises_at_a_request_without_a_reply() -> None:
     provider = ScriptedProvider()
     with pytest.raises(AssertionError, match="only 0 replies"):
         asyncio.run(collect_response(provider, ask()))
@@ -457,12 +457,12 @@ def test_a_scripted_provider_complains_about_a_request_too_many() -> None:
         pass
 
 
-def test_a_scripted_provider_complains_about_a_reply_that_nobody_asked_for() -> None:
+def test_a_scripted_provider_raises_for_an_unused_reply() -> None:
     with pytest.raises(AssertionError, match="never asked for"), ScriptedProvider(Reply("never")):
         pass
 
 
-def test_a_scripted_provider_complains_about_a_request_it_did_not_expect() -> None:
+def test_a_scripted_provider_raises_at_an_unexpected_request() -> None:
     provider = ScriptedProvider(Reply("x", expect="weather"))
     with pytest.raises(AssertionError, match="weather"):
         asyncio.run(collect_response(provider, ask(Message.user("time?"))))

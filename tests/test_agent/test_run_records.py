@@ -122,7 +122,7 @@ async def test_an_exception_whose_words_fail_is_recorded_all_the_same() -> None:
     assert "in wordless" in error.traceback
 
 
-def test_of_a_traceback_that_is_too_long_the_end_is_kept() -> None:
+def test_the_end_of_a_too_long_traceback_is_kept() -> None:
     def deep(depth: int) -> None:
         deep_other(depth) if depth else [][0]
 
@@ -238,7 +238,7 @@ class Embedder:
 
 
 @pytest.mark.parametrize("error", [EmbedderError("the server is down"), TimeoutError()], ids=["fails", "hangs"])
-async def test_a_recall_whose_embedder_fails_is_told_as_degraded_not_as_nothing_found(error, caplog) -> None:
+async def test_a_recall_with_a_failing_embedder_is_reported_as_degraded_not_as_empty(error, caplog) -> None:
     embedder, seen = Embedder(), []
     model = FunctionEmbedder(embedder, fingerprint="test/1", dimension=2)
     memory = LongTermMemory(open_store("numpy:"), embedder=model)
@@ -278,7 +278,7 @@ async def test_a_deadline_during_a_memory_read_says_which_read_had_no_answer(mem
     assert access in events[-1].result.memory_accesses
 
 
-async def test_a_degraded_search_by_a_tool_is_told_to_the_model_and_to_the_stream() -> None:
+async def test_a_degraded_search_by_a_tool_is_reported_to_the_model_and_in_the_stream() -> None:
     embedder, seen = Embedder(), []
     model = FunctionEmbedder(embedder, fingerprint="test/1", dimension=2)
     memory = LongTermMemory(open_store("numpy:"), embedder=model)

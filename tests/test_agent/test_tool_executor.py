@@ -182,7 +182,7 @@ async def test_cancelled_dispatch_leaves_no_tool_running() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_a_tool_learns_which_call_it_serves() -> None:
+async def test_a_tool_can_read_the_call_that_it_serves() -> None:
     @tool
     def which(context: ToolContext) -> str:
         """Tell the call."""

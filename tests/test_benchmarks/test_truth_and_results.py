@@ -43,7 +43,7 @@ def test_the_recall_of_a_search_is_the_share_of_the_true_nearest_rows(line: Data
     assert truth.recall([[id_of(0)] * 3], 3) == pytest.approx(1 / 3)
 
 
-def test_a_tie_with_the_last_place_counts(line: Data) -> None:
+def test_a_row_tied_with_the_last_true_neighbour_counts_as_found(line: Data) -> None:
     assert Truth(line, 1).recall([[id_of(position) for position in (0, 1, 2, 4)]], 4) == 1.0
 
 
