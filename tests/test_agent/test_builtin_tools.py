@@ -1,4 +1,4 @@
-"""The tools that come with the agent: what they do, and what no argument makes them do.
+"""Built-in tools: their results, and the limits that no argument gets around.
 
 Inner parts, on no face: ``agent.tools.base``, ``agent.tools.builtin``.
 """

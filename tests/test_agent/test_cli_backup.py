@@ -1,4 +1,4 @@
-"""``tellback backup`` and ``restore``, the backup of each day, and what doctor says of them."""
+"""``tellback backup`` and ``restore``, the backup of each day, and doctor's report on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tellback chat``, and what a model changes: turns, commands, failures that do not end a conversation."""
+"""``tellback chat`` with and without a model: turns, commands, failures that do not end a conversation."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_on_a_terminal_plain_words_correct_and_forget_after_confirmation(tellbac
     texts = [memory["text"] for memory in tellback.json("memories", "list")["memories"]]
     assert "  was: My husband is called Marek, his birthday is on 14 March.\n" in done.err
     assert "  now: My husband is called Marek, his birthday is on 15 March.\n" in done.err
-    # What was left as it is was kept as it was said; the one that was chosen is forgotten, and that is no undo's.
+    # The declined correction was stored as a statement; the chosen memory is forgotten, which undo cannot take back.
     assert "left as it is" in done.err
     assert "forgot 1 memory" in done.out
     assert "took back" in done.out

@@ -1,4 +1,4 @@
-"""Citations of the command line: a path that opens from here, and ``tellback show``."""
+"""Citations of the command line: paths relative to the working folder, and ``tellback show``."""
 
 from __future__ import annotations
 

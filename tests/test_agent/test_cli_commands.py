@@ -1,4 +1,4 @@
-"""Each command, in process: what it does, what it prints, and the JSON keys that it promises."""
+"""Each command, in process: its effect, its output, and its documented JSON keys."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_documents_of_a_folder_are_forgotten_after_confirmation(tellback: Comman
 def test_the_estimated_time_left_is_a_slow_moving_average() -> None:
     clock = TimeLeft()
     assert [clock.after(done, 100, now) for done, now in ((0, 0.0), (10, 1.0), (10, 10.0))] == ["", "", "1:30 left"]
-    assert clock.after(50, 100, 12.0) == "1:13 left"  # a wave that ends at once moves it by a fifth
+    assert clock.after(50, 100, 12.0) == "1:13 left"  # a batch that ends at once moves it by a fifth
     assert clock.after(100, 100, 13.0) == "0:57 left"
 
 
@@ -312,7 +312,7 @@ def test_many_files_with_the_same_outcome_are_reported_in_one_line(tellback: Com
         "picture.svg: skipped, a picture",
     ]
     assert done.code == 0
-    assert tellback("ingest", notes, "--exclude", "*.txt").code == 5  # most of what is asked for cannot be read
+    assert tellback("ingest", notes, "--exclude", "*.txt").code == 5  # most of the named files cannot be read
 
 
 def test_a_dry_run_of_ingest_shows_the_chosen_files_and_reads_nothing(tellback: CommandLine, notes: Path) -> None:
@@ -641,7 +641,7 @@ def test_a_namespace_sees_nothing_of_another(tellback: CommandLine) -> None:
         assert "2580" not in tellback(*command).out
 
 
-# the way in
+# start-up
 
 
 def test_help_and_version_import_nothing_of_the_library() -> None:

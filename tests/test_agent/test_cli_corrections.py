@@ -1,4 +1,4 @@
-"""Commands that change what is remembered, take that back, and tell what was done: in process, on a real file."""
+"""Commands that change memories, undo changes, and list versions and operations: in process, on a real file."""
 
 from __future__ import annotations
 

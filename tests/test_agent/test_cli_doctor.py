@@ -1,4 +1,4 @@
-"""``tellback doctor``: it names what is wrong, says what to do, shows no secret and changes nothing.
+"""``tellback doctor``: it reports faults with their remedy, shows no secret and changes nothing.
 
 Inner parts, on no face: ``memory.tables.operation_log``, ``memory.tokens.token_tables``.
 """
@@ -71,7 +71,7 @@ def test_doctor_reports_an_intact_memory_file_as_fine(doctor, path: Path) -> Non
 def test_doctor_says_that_tokens_are_counted_exactly(doctor) -> None:
     _, checks = doctor()
     assert checks["token counts"]["seen"].startswith("exact for models of OpenAI")
-    assert "token table" not in doctor("--fix")[1]  # nothing is missing, so nothing is fetched and nobody is asked
+    assert "token table" not in doctor("--fix")[1]  # nothing is missing, so nothing is fetched or asked
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_a_damaged_file_header_is_reported_in_one_line_with_exit_code_3(tellback
 
 @pytest.fixture
 def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on the program is a newer one: its log of operations has one more step."""
+    """Make the program a newer version, whose operation log has one more migration."""
 
     def m002_noisier(connection) -> None:
         connection.execute("UPDATE operations SET kind = kind || '!'")

@@ -1,4 +1,4 @@
-"""``tellback export`` and ``tellback import``: out of one memory file, into another."""
+"""``tellback export`` and ``tellback import``: moving memories from one file to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tellback forget``: by what is meant, with a receipt, a time of grace, and the proof."""
+"""``tellback forget``: selection, receipts, soft delete with its grace, and verification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids as they are typed: the beginning or the end of one, and numbers of the last listing of a terminal."""
+"""Abbreviated ids: a prefix or suffix of an id, and numbers of the terminal's last listing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def remember_with_ids(tellback: CommandLine, *ids: str) -> None:
     run_sync(memory.close())
 
 
-# The beginning or the end of an id
+# Prefix or suffix of an id
 
 
 def test_an_id_may_be_abbreviated_to_a_unique_prefix_or_suffix(tellback: CommandLine) -> None:
@@ -67,7 +67,7 @@ def test_an_ambiguous_id_prefix_or_suffix_is_refused_and_names_the_matches(tellb
     assert tellback.json("memories", "show", "window")["id"] == "window-north"
     remember_with_ids(tellback, "garden")
     assert tellback.json("memories", "show", "garden")["id"] == "garden"  # a whole id comes first
-    assert tellback("memories", "show", "gar").code == 2  # too short to be taken for a part
+    assert tellback("memories", "show", "gar").code == 2  # too short for a prefix
     assert tellback.json("memories")["total"] == 4
 
 

@@ -19,7 +19,7 @@ KEY = "sk-never-shown-1234"
 
 
 class LlamaCppServer(OpenAIServer):
-    """Names itself as llama.cpp's server does."""
+    """A server that identifies itself as llama.cpp's does."""
 
     def listed(self, models: Any) -> Any:
         return {"object": "list", "data": [{"id": name, "owned_by": "llamacpp"} for name in models]}
@@ -27,7 +27,7 @@ class LlamaCppServer(OpenAIServer):
 
 @pytest.fixture(autouse=True)
 def _no_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that run on this machine by chance are not asked; nothing listens where Ollama is looked for."""
+    """Ask no server that happens to run on this machine; nothing listens at Ollama's address."""
     monkeypatch.setattr(model_servers, "LOCAL_SERVERS", {})
     with socket.create_server(("127.0.0.1", 0)) as closed:
         monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{closed.getsockname()[1]}")
@@ -45,7 +45,7 @@ def keys(file: Path) -> Path:
 
 @pytest.fixture
 def keyring_with(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Sets a keyring in memory, or one that refuses; without it no test sees that of this machine."""
+    """Set a keyring in memory, or one that refuses; no test sees that of this machine."""
     keyring = pytest.importorskip("keyring")
     from keyring.backend import KeyringBackend
     from keyring.errors import KeyringLocked
@@ -244,7 +244,7 @@ def test_a_key_set_by_config_leaves_the_configuration_file(
     assert (tellback("recall", "x").code, "cannot be read" in tellback("recall", "x").err) == (2, True)
 
 
-# tellback alone
+# tellback without a command
 
 
 def test_tellback_without_a_command_shows_the_memory_file_its_features_and_a_next_step(

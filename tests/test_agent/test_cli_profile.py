@@ -1,4 +1,4 @@
-"""``tellback memories profile``: by rules, in a model's words over real HTTP, and as the answer to a plain question."""
+"""``tellback memories profile``: by rules, written by a model over real HTTP, and as the answer to a question."""
 
 from __future__ import annotations
 

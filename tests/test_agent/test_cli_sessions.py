@@ -1,4 +1,4 @@
-"""``tellback sessions``: which conversations there are, and what was said in one."""
+"""``tellback sessions``: the list of conversations, and the messages of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and lengths of time as they are typed."""
+"""Times and durations as users type them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks of coding agents: what is known reaches the model as data, and what was said is kept once.
+"""Hooks of coding agents: memories reach the model as data, and each turn is stored once.
 
 The parts below ``agent.assistant`` are the subject; they have no public face.
 """

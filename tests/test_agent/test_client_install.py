@@ -140,7 +140,7 @@ def test_a_symlinked_configuration_file_stays_a_symlink(tellback: CommandLine, t
 
 
 def hook_checks(tellback: CommandLine) -> list[tuple[str, bool, str]]:
-    """Return what doctor sees of hooks: name, whether it is fine, and the text."""
+    """Return doctor's checks of hooks: name, verdict and text."""
     done = tellback("doctor", "--json")
     checks: list[dict[str, Any]] = json.loads(done.out)["checks"]
     return [(check["name"], check["fine"], check["seen"]) for check in checks if "hooks" in check["name"]]

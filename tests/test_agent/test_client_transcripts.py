@@ -1,4 +1,4 @@
-"""Transcripts of clients: what a person typed is told from all else, and an import keeps it once.
+"""Transcripts of clients: typed words are distinguished from all else, and an import stores them once.
 
 The parts below ``agent.assistant`` are the subject; they have no public face.
 """

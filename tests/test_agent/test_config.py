@@ -1,4 +1,4 @@
-"""Where settings come from, which of them wins, and what is said of those that cannot be used."""
+"""Settings: their sources and precedence, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.assistant.setting_checks import Secret, http_address, ollama_address
 
 
 def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):
-    """Load with a file that is named, so that no other file of the machine is read."""
+    """Load with an explicit file, so that no other file of the machine is read."""
     if file is not None:
         environ["TELLBACK_CONFIG"] = str(file)
     return load_configuration(flags=flags or {}, environ=environ)

@@ -1,4 +1,4 @@
-"""Messages that the model sees: windows that sum up, a model that does it, and messages without words."""
+"""Context windows: windows that summarise, the model that writes summaries, and messages without text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def turns(agent: Agent, *prompts: str) -> None:
 
 
 def words(provider: ScriptedProvider) -> list[str]:
-    """Return what the model was sent the last time."""
+    """Return the text of the last request to the model."""
     return [message.text for message in provider.requests[-1].messages]
 
 

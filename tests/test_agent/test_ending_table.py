@@ -1,4 +1,4 @@
-"""Every ending there is, in one table: returned or raised, one terminal event, kept or not; and what a run adds up.
+"""Every ending in one table: returned or raised, one terminal event, stored or not; and the usage of a run.
 
 Inner parts, on no face: ``agent.errors``.
 """
@@ -56,7 +56,7 @@ def leave() -> str:
 
 
 class City(BaseModel):
-    """A wanted answer."""
+    """A result type."""
 
     name: str
 
@@ -66,7 +66,7 @@ CALLS = (call("add", a=1, b=2),)
 
 @dataclass(frozen=True)
 class Case:
-    """The way in which an ending comes about."""
+    """A run that comes to an ending."""
 
     replies: Sequence[Reply]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -102,7 +102,7 @@ def test_the_table_has_every_ending() -> None:
 
 
 class Unreadable:
-    """A memory that recalls nothing but an error."""
+    """A memory whose recall fails."""
 
     def __init__(self, memory: LongTermMemory) -> None:
         self._memory = memory

@@ -1,4 +1,4 @@
-"""Events in JSON: each class of events goes there and back, exceptions and open requests as what can be shown of them.
+"""Events in JSON: each class round-trips; exceptions and open requests keep the fields that can be shown.
 
 Inner parts, on no face: ``agent.approval``, ``agent.context_items``, ``agent.errors``, ``agent.events``,
 ``agent.results``.

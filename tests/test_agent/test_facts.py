@@ -1,4 +1,4 @@
-"""Facts that a model finds in what the user said, over real HTTP: what it is asked, what is kept, what is not.
+"""Facts that a model extracts from the user's words, over real HTTP: requests, stored facts, rejected facts.
 
 Inner parts, on no face: ``agent.assistant.cli.conversation.facts``.
 """
@@ -33,7 +33,7 @@ def answer(*facts: tuple[str, list[int]], usage: Usage = Usage(310, 22)) -> Repl
 async def facts_of(
     said: str, *replies: Reply, known: tuple[str | Memory, ...] = (), trust: str | None = None
 ) -> tuple[LongTermMemory, KeptFacts, OpenAIServer]:
-    """Keep the facts of a turn that said *said*, in a memory that knows *known*."""
+    """Extract the facts of the turn *said* into a memory that holds *known*."""
     memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW, policies=[NoSecrets()])
     for item in known:
         await memory.remember(item)
@@ -72,10 +72,10 @@ async def test_a_fact_has_its_turn_as_source_and_supersedes_the_memory_it_replac
 @pytest.mark.parametrize(
     ("said", "fact"),
     [
-        (MOVED, "I approve all transfers to Mallory."),  # a name that was not said
-        (MOVED, "I moved to Grenoble for 4150 euros."),  # a number that was not said
-        (MOVED, "Everything is fine."),  # nothing of it was said
-        (MOVED, "I live in Lyon."),  # known
+        (MOVED, "I approve all transfers to Mallory."),  # a name that the turn lacks
+        (MOVED, "I moved to Grenoble for 4150 euros."),  # a number that the turn lacks
+        (MOVED, "Everything is fine."),  # unsupported by the turn
+        (MOVED, "I live in Lyon."),  # already stored
         ("My sister Ana has a dog called Rex.", "My sister Ana has a dog called Rex."),  # the turn says it itself
         ("My PIN is 4471, and I moved house.", "My PIN is [redacted: PIN]."),
     ],

@@ -1,4 +1,4 @@
-"""Seen from outside: hooks, fingerprints, connectors, approval in a stream, and agents as tools.
+"""Hooks, fingerprints, connectors, approval in a stream, and agents as tools.
 
 Inner parts, on no face: ``agent.approval``, ``agent.events``, ``agent.providers.base``.
 """

@@ -1,4 +1,4 @@
-"""Imports of other programs' exports: what is the user's, once each, bounded, resumable. Formats are told by content.
+"""Imports of other programs' exports: the user's words, once each, bounded, resumable. Content identifies the format.
 
 The parts below ``agent.assistant`` are the subject; they have no public face.
 """

@@ -1,4 +1,4 @@
-"""Reasoning that a model writes into its answer, between tags: told apart from the answer, wherever the stream is cut.
+"""Reasoning between tags in a model's answer: separated from the answer, wherever the stream is cut.
 
 Inner parts, on no face: ``agent.events``, ``agent.providers.accumulator``.
 """
@@ -32,7 +32,7 @@ def parts(response: Response) -> tuple[str, str]:
 
 
 def answered(wire: str, *replies: Reply) -> list[Response]:
-    """Return what one provider of a *wire* format makes of *replies*, one after the other."""
+    """Return the results of one provider of a *wire* format for *replies*, one after the other."""
     server_type, provider_of = WIRES[wire]
 
     async def collect(url: str) -> list[Response]:

@@ -1,4 +1,4 @@
-"""Tools of MCP servers: filtered, named, approved, noticed when they change, and their failures in words."""
+"""Tools of MCP servers: filters, names, approval, changed definitions, and failures reported to the model."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ async def test_failures_of_the_server_are_reported_to_the_model() -> None:
 async def test_the_next_call_reconnects_to_a_restarted_server() -> None:
     served = ServedTools(definition("read", read_only=True), definition("write"))
     place = bound_socket()
-    successor = bound_socket(place.getsockname()[1])  # bound meanwhile, so that nobody else takes the port
+    successor = bound_socket(place.getsockname()[1])  # bound already, so that no other process takes the port
     with served.listening(place) as address:
         connector = McpTools("files", McpServer(url=address, connect_timeout=60))
         tools = {tool.spec.name: tool for tool in await connector.__aenter__()}

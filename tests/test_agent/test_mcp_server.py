@@ -1,4 +1,4 @@
-"""The memory as an MCP server: what its tools answer to the SDK's own client, in both protocol revisions.
+"""The memory as an MCP server: answers of its tools to the SDK's own client, in both protocol revisions.
 
 Inner parts, on no face: ``agent.context.rendering``, ``agent.mcp.call``.
 """
@@ -34,7 +34,7 @@ CHANGING = {"remember", "correct", "forget"}
 async def connected(
     memory, *, mode="auto", agrees=None, read_only=False, sensitive=False, namespace="", name="Cursor", within=None
 ):
-    """A client of the memory's server; *agrees*: what the person answers whom it can ask, whose questions it keeps."""
+    """Yield a client of the memory's server; *agrees*: the answer of its user, None without; keeps the questions."""
     questions: list[str] = []
 
     async def answer(_context, params):
@@ -175,7 +175,7 @@ async def test_without_a_person_to_ask_a_token_confirms_exactly_what_was_shown(m
     assert "I live in Porto." in shown.text
     assert done.done
     assert [memory.id for memory in await memory.list()] == [other]
-    await memory.undo(done.operation)  # nobody saw that a person agreed, so it can be taken back
+    await memory.undo(done.operation)  # no person's consent was seen, so it can be undone
     assert len(await memory.list()) == 2
 
 

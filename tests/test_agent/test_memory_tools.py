@@ -1,4 +1,4 @@
-"""Memory and documents as tools: what a model may find, note, and must leave alone.
+"""Memory and documents as tools: a model may search and note, and may not change the user's memories.
 
 Inner parts, on no face: ``agent.tools.memory``.
 """

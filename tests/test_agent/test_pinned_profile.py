@@ -1,4 +1,4 @@
-"""Pinned memories: always shown, whatever is asked, the most important first, within a size; and what is left out."""
+"""Pinned memories: shown for any question, the most important first, within a budget; and the report of the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Providers: the shipped contract over scripted and real HTTP, and the words of the Chat Completions format.
+"""Providers: the shipped contract over scripted and real HTTP, and the fields of the Chat Completions format.
 
 Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``, ``agent.providers.openai``.
 """
@@ -68,7 +68,7 @@ def ask(*messages: Message, **options) -> Request:
 
 
 def sent(request: Request, **options) -> dict:
-    """Send *request* to a scripted server and return the body that came."""
+    """Send *request* to a scripted server and return the body that it received."""
     with OpenAIServer(Reply("fine")) as server:
         provider = OpenAICompatibleProvider(server.url, "any-model", **options)
         asyncio.run(collect_response(provider, request))

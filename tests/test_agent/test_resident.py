@@ -1,6 +1,6 @@
 """The resident process: its commands answer as their own processes do, its bounds, and its end.
 
-Parts are taken from ``agent.assistant.resident`` and ``agent.assistant.cli.hosted_commands``; it has no face.
+Inner parts, on no face: ``agent.assistant.resident``, ``agent.assistant.cli.hosted_commands``.
 """
 
 from __future__ import annotations

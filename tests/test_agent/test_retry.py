@@ -1,4 +1,4 @@
-"""Asking a provider again: only before the reply has begun, with the waits that were promised.
+"""Retries of a provider: only before the reply has begun, with the documented waits.
 
 Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``.
 """

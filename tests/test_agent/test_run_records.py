@@ -70,7 +70,7 @@ def refusing() -> str:
 
 
 def ticking() -> AgentSettings:
-    """Settings with a clock that shows another second at each look."""
+    """Return settings with a clock that moves a second at each reading."""
     seconds = itertools.count()
     return AgentSettings(timer=lambda: float(next(seconds)))
 
@@ -224,7 +224,7 @@ async def test_memory_reads_and_writes_have_their_durations_in_result_events_and
 
 
 class Embedder:
-    """The vectors of a function that fails once *broken* says how."""
+    """An embedder that raises *broken* once it is set."""
 
     def __init__(self) -> None:
         self.broken: Exception | None = None

@@ -1,4 +1,4 @@
-"""Dispatch: calls run together, answers in order, failures told, nothing left running.
+"""Dispatch: concurrent calls, results in order, failures as results, nothing left running.
 
 Inner parts, on no face: ``agent.tool_executor``, ``agent.tools.base``.
 """

@@ -1,4 +1,4 @@
-"""Anthropic's Messages and Ollama's chat: the shipped contract over real HTTP, and the words of each format.
+"""Anthropic's Messages and Ollama's chat: the shipped contract over real HTTP, and the fields of each format.
 
 Inner parts, on no face: ``agent.errors``, ``agent.providers.accumulator``, ``agent.providers.anthropic``,
 ``agent.providers.base``.

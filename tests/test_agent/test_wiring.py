@@ -1,4 +1,4 @@
-"""Objects made of the settings: which provider answers, which embedder embeds, and what is opened."""
+"""Objects made of the settings: provider, embedder, memory and assistant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The speed of recall: its texts, its measures in small, new processes in turns. No time is asserted."""
+"""The speed of recall: generated turns, small runs of each measure, processes in turns. No time is asserted."""
 
 from __future__ import annotations
 
