@@ -272,7 +272,7 @@ def test_on_a_terminal_plain_words_correct_and_forget_after_confirmation(tellbac
     assert tellback.json("memories", "operations")["operations"][0]["kind"] == "pin"
 
 
-def test_a_redacted_secret_is_kept_on_request_and_a_line_says_what_a_turn_did(tellback: CommandLine) -> None:
+def test_a_redacted_secret_is_stored_on_request_and_chat_reports_changes_of_a_turn(tellback: CommandLine) -> None:
     done = tellback("chat", text="The PIN of my bicycle lock is 4711.\n/keep\n/keep\n", terminal=True)
     assert "PIN not kept; /keep to keep it" in done.err
     assert "kept with its PIN, marked as sensitive" in done.err

@@ -430,7 +430,7 @@ def test_quiet_ingest_prints_totals_and_failures_alone(tellback: CommandLine, no
     assert (len(done.out.splitlines()), done.err) == (1, "")
 
 
-def test_the_documents_of_a_folder_that_is_gone_are_retired_on_request(tellback: CommandLine, notes: Path) -> None:
+def test_documents_of_a_deleted_folder_are_retired_on_request(tellback: CommandLine, notes: Path) -> None:
     tellback.json("remember", "A fact.")
     other = notes.parent / "notes-of-others"
     other.mkdir()

@@ -130,7 +130,7 @@ def test_a_server_on_a_default_port_is_identified_by_its_response(
     assert ('model_server = "llama.cpp"' in file.read_text()) == (kind is not None)
 
 
-def test_a_model_is_chosen_from_the_list_of_the_server_that_is_named(tellback: CommandLine, file: Path) -> None:
+def test_init_sets_the_named_server_and_model_and_reports_unusable_ones(tellback: CommandLine, file: Path) -> None:
     with OpenAIServer(models=("big", "small")) as server:
         bare = server.url.removesuffix("/v1")
         assert tellback.json("--model", "small", "init", "--server", bare)["model"] == "small"
@@ -230,7 +230,7 @@ def test_without_a_keyring_a_key_is_kept_in_a_private_file_for_its_endpoint_alon
     assert KEY not in keys.read_text()
 
 
-def test_a_key_set_by_config_leaves_the_configuration_file(
+def test_a_key_set_by_config_is_moved_out_of_the_configuration_file(
     tellback: CommandLine, file: Path, keys: Path, no_keyring: None
 ) -> None:
     file.parent.mkdir(parents=True)

@@ -104,7 +104,7 @@ async def test_a_session_starts_with_pinned_project_and_recent_memories_and_goes
     assert await session.hook("SessionStart", source="resume") == ""
 
 
-async def test_a_briefing_counts_as_shown_and_an_answer_that_repeats_it_is_no_evidence(
+async def test_a_briefing_counts_as_shown_and_an_answer_that_repeats_it_is_not_recalled(
     memory: LongTermMemory, tmp_path: Path
 ) -> None:
     report = await memory.remember(Memory("The deploy day of the Atlas service is Thursday", pinned=True))
@@ -116,7 +116,7 @@ async def test_a_briefing_counts_as_shown_and_an_answer_that_repeats_it_is_no_ev
     assert [hit.memory.id for hit in await memory.recall(question)] == [report.id]
 
 
-async def test_words_typed_again_later_in_a_session_are_kept_again(memory: LongTermMemory, tmp_path: Path) -> None:
+async def test_a_prompt_repeated_later_in_a_session_is_stored_again(memory: LongTermMemory, tmp_path: Path) -> None:
     session = CodingSession(memory, tmp_path)
     for indentation in ("tabs", "spaces", "tabs"):
         await session.prompt(f"We indent the code with {indentation}.")

@@ -56,7 +56,7 @@ def words(provider: ScriptedProvider) -> list[str]:
 
 
 @pytest.mark.parametrize("with_memory", [True, False])
-async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: bool) -> None:
+async def test_the_model_sees_a_summary_of_the_messages_dropped_from_the_window(with_memory: bool) -> None:
     memory = LongTermMemory(open_store("numpy:")) if with_memory else None
     history = None if with_memory else InMemoryHistory()
     window = SummaryWindow(FixedWindow(turns=1), told)

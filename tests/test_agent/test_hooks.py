@@ -245,7 +245,7 @@ async def test_a_stream_dropped_without_being_closed_ends_its_run() -> None:
         await ended.wait()
 
 
-async def test_a_stream_that_nobody_reads_starts_and_ends_nothing() -> None:
+async def test_an_unread_stream_starts_and_ends_no_run() -> None:
     seen: list[HookEvent] = []
     agent = Agent(ScriptedProvider(), hooks=[Hooks(run_started=seen.append, run_ended=seen.append)])
     await agent.stream("?").aclose()

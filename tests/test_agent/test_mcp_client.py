@@ -234,7 +234,7 @@ def test_an_agent_calls_mcp_tools_from_several_event_loops_and_its_notes_have_to
     asyncio.run(memory.close())
 
 
-def test_chat_uses_the_servers_of_the_configuration_and_asks_before_what_is_not_read_only(
+def test_chat_uses_configured_servers_and_asks_before_calls_that_are_not_read_only(
     tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = ServedTools(definition("read", read_only=True), definition("write"))

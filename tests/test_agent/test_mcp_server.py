@@ -67,7 +67,7 @@ async def users_memory(memory, text="I live in Porto.", **fields) -> str:
 
 
 @BOTH
-async def test_the_tools_say_what_they_change_and_what_they_return(memory, mode) -> None:
+async def test_the_tools_declare_their_annotations_and_output_schemas(memory, mode) -> None:
     async with connected(memory, mode=mode) as served:
         tools = {tool.name: tool for tool in (await served.client.list_tools()).tools}
         assert served.client.server_info.name == "tellback"
@@ -128,7 +128,7 @@ async def test_a_long_memory_is_cut_in_lists_and_fetched_in_parts(memory) -> Non
     assert len(parts) == 2
 
 
-async def test_a_page_that_is_too_big_is_shorter_and_loses_nothing(memory) -> None:
+async def test_a_too_big_page_of_a_list_is_shortened_and_paging_loses_no_item(memory) -> None:
     for number in range(12):
         await users_memory(memory, f"Note {number}: " + "long " * 700)
     async with connected(memory) as served:
@@ -143,7 +143,7 @@ async def test_a_page_that_is_too_big_is_shorter_and_loses_nothing(memory) -> No
 
 
 @BOTH
-async def test_forgetting_and_correcting_the_users_words_ask_the_person_where_the_client_can(memory, mode) -> None:
+async def test_forgetting_and_correcting_user_memories_ask_by_elicitation_where_supported(memory, mode) -> None:
     id = await users_memory(memory)
     other = await users_memory(memory, "I like tea.")
     async with connected(memory, mode=mode, agrees=True) as served:
@@ -156,7 +156,7 @@ async def test_forgetting_and_correcting_the_users_words_ask_the_person_where_th
     assert (kept.id, kept.text, kept.trust) == (id, "I live in Lisbon.", Trust.USER)
 
 
-async def test_a_person_who_declines_keeps_everything(memory) -> None:
+async def test_a_declined_elicitation_changes_no_memory(memory) -> None:
     id = await users_memory(memory)
     async with connected(memory, agrees=False) as served:
         answers = [await served.call("forget", ids=[id]), await served.call("correct", id=id, text="I live in Rome.")]
@@ -164,7 +164,7 @@ async def test_a_person_who_declines_keeps_everything(memory) -> None:
     assert [memory.text for memory in await memory.list()] == ["I live in Porto."]
 
 
-async def test_without_a_person_to_ask_a_token_confirms_exactly_what_was_shown(memory) -> None:
+async def test_without_elicitation_a_token_confirms_exactly_the_shown_change(memory) -> None:
     id, other = await users_memory(memory), await users_memory(memory, "I like tea.")
     async with connected(memory) as served:
         shown = await served.call("forget", ids=[id])
@@ -280,7 +280,7 @@ async def test_a_server_reads_and_writes_one_namespace(memory) -> None:
 
 
 @BOTH
-async def test_resources_and_prompts_show_what_is_remembered_as_data(memory, mode) -> None:
+async def test_resources_and_prompts_show_memories_as_data(memory, mode) -> None:
     id = await users_memory(memory)
     await memory.pin(id)
     async with connected(memory, mode=mode) as served:

@@ -155,7 +155,7 @@ def test_thinking_is_switched_by_the_parameters_of_each_server(server, thinking,
     assert {name: body[name] for name in body if name not in sent(ask())} == fields
 
 
-def test_a_setting_that_servers_name_differently_names_the_servers_where_none_is_known() -> None:
+def test_a_setting_that_servers_name_differently_raises_where_the_server_is_unknown() -> None:
     for server, field in (("llama.cpp", "repeat_penalty"), ("vllm", "repetition_penalty")):
         assert sent(ask(settings=ModelSettings(repetition_penalty=1.1)), server=server)[field] == 1.1
     with pytest.raises(Unsupported, match=r"llama\.cpp"):
@@ -384,7 +384,7 @@ def test_reasoning_is_read_from_either_field() -> None:
         assert [type(block) for block in response.message.blocks] == [ThinkingBlock, TextBlock]
 
 
-def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+def test_calls_without_an_index_are_distinguished_by_their_ids() -> None:
     calls = [{"id": id, "function": {"name": name, "arguments": {"a": 1}}} for id, name in (("x", "one"), ("y", "two"))]
     response = answered(chunk({"tool_calls": [calls[0]]}), chunk({"tool_calls": [calls[1]]}, "stop"), DONE)
     assert [(tool_call.id, tool_call.name, tool_call.arguments) for tool_call in response.message.tool_calls] == [

@@ -242,7 +242,7 @@ def test_the_command_name_is_found_among_global_options(line: str, name: str) ->
     assert command_name(line.split()) == name
 
 
-def test_the_client_imports_little(tmp_path: Path) -> None:
+def test_the_client_of_the_resident_imports_no_heavy_library(tmp_path: Path) -> None:
     heavy = ["argparse", "numpy", "pathlib", "platformdirs", "pydantic", "shutil", "subprocess", "tempfile", "typer"]
     program = f"import sys, {client.__name__}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

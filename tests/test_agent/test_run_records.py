@@ -182,7 +182,7 @@ async def test_a_step_whose_model_call_failed_has_the_error_and_the_run_has_it_t
     assert seen[0].duration is not None
 
 
-async def test_a_deadline_during_tools_shows_which_of_them_had_ended() -> None:
+async def test_a_deadline_during_tools_records_which_calls_had_ended() -> None:
     @tool
     async def slow() -> str:
         """Take too long."""

@@ -107,7 +107,7 @@ def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["{}", "not json", "[1]"])
-def test_a_line_that_is_no_measurement_is_named(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_of_a_results_file_is_named(tmp_path: Path, line: str) -> None:
     write_results(tmp_path, [ONE])
     path = tmp_path / "stores-10.jsonl"
     path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
