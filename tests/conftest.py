@@ -100,8 +100,8 @@ def clean_environment(
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "run"))
     monkeypatch.setenv("TELLBACK_CACHE", str(shared_cache))
-    monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that wants a resident process says so, and ends it
-    monkeypatch.setenv("TELLBACK_AUTOMATIC_BACKUPS", "no")  # so does one that wants a backup of the day
+    monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that needs a resident process enables it, and ends it
+    monkeypatch.setenv("TELLBACK_AUTOMATIC_BACKUPS", "no")  # a test of the daily backup enables it
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", *_CLIENT_FOLDERS):
         monkeypatch.delenv(name, raising=False)
     assert Path.home() == home, "no test reads or writes the settings of a client of this machine"

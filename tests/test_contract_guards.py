@@ -94,7 +94,7 @@ def lost_tests(contracts: list[type]) -> list[str]:
 
 
 def unreasoned(contracts: list[type]) -> list[str]:
-    """Name what a class says it lacks that is no test, or that it lacks for no reason."""
+    """Name each declared lack of a class that is no contract test, or has no reason."""
     wrong = set()
     for contract in contracts:
         for cls in {contract, *descendants(contract)}:

@@ -1,4 +1,4 @@
-"""Enumerations: the text of a member is accepted wherever the member is, and what names none is refused by name.
+"""Enumerations: the text of a member is accepted wherever the member is; an unknown text is named in the error.
 
 Inner parts, on no face: ``agent.approval``, ``agent.providers.accumulator``, ``agent.tools.base``.
 """

@@ -78,7 +78,7 @@ CODE = ("vectorstore", "memory", "agent")
 
 @dataclass(frozen=True)
 class Arrow:
-    """One import: who, whom, and where it stands."""
+    """One import: importing module, imported module, and place."""
 
     source: str
     target: str

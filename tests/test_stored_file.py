@@ -1,7 +1,7 @@
 """A memory file of an earlier version opens, verifies, lists, exports and recalls as when it was written.
 
-What is not recall holds for every later version. What recall answers is recorded apart, and recorded anew after a
-deliberate change of ranking: see ``tests/fixtures/stored_memory.py``.
+Everything but recall must hold for every later version. Answers of recall are recorded apart, and recorded anew
+after a deliberate change of ranking: see ``tests/fixtures/stored_memory.py``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def memory(path: Path) -> Iterator[LongTermMemory]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Contents of a copy of the file that it gives without a question."""
+    """Return the contents of a copy of the file that need no question."""
     folder = tmp_path_factory.mktemp("stored")
     memory = stored.opened(stored.copied(folder))
     try:
@@ -177,7 +177,7 @@ def test_the_command_line_reads_the_stored_file(
         answer: dict[str, Any] = json.loads(capsys.readouterr().out)
         return answer
 
-    # No command makes vectors of the toy embedder: with the local one installed, that is what is wrong.
+    # No command makes vectors of the toy embedder: with the local one installed, doctor reports that.
     checks = answered("doctor", code=2 * local_available())["checks"]
     assert {check["name"] for check in checks if not check["fine"]} <= {"embedder in use"}
     seen = {check["name"]: check["seen"] for check in checks}

@@ -27,7 +27,7 @@ class CommandLine:
         self.path, self._capsys, self._monkeypatch = path, capsys, monkeypatch
 
     def __call__(self, *arguments: object, text: str | bytes = "", terminal: bool = False) -> SimpleNamespace:
-        """Run a command; with *terminal* standard input is taken for one, which can do no more than lines."""
+        """Run a command; with *terminal*, standard input is treated as a terminal without line editing."""
         data = text if isinstance(text, bytes) else text.encode()
         stdin = _Terminal if terminal else io.TextIOWrapper
         self._monkeypatch.setattr(sys, "stdin", stdin(io.BytesIO(data), encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The README's first install, as a stranger has it; ``python -m tests.support.first_install`` needs no package.
+"""The README's first install, on a clean machine; ``python -m tests.support.first_install`` needs no package.
 
 A bare copy of the project runs the README's first command, which makes an environment without the tools of development.
 In it run every example and every code block of the documentation, with an empty home and no network.

@@ -70,7 +70,7 @@ Leave of more than two weeks is agreed with the team six weeks before it begins.
 
 
 async def _remember(memory: LongTermMemory, *texts: str | tuple[str, str], role: str = "user") -> None:
-    """Keep *texts* as turns, a day apart until yesterday, or each on the day that is given with it."""
+    """Store *texts* as turns, a day apart until yesterday, or each on the day given with it."""
     for place, item in enumerate(texts):
         text, day = item if isinstance(item, tuple) else (item, "")
         date = datetime.fromisoformat(day).replace(tzinfo=UTC) if day else NOW - timedelta(days=len(texts) - place)
@@ -240,7 +240,7 @@ def as_text(request: Request) -> str:
 
 
 def wrapping_share(request: Request) -> tuple[int, int, int]:
-    """Return the tokens of texts (memories and words of the conversation), of what wraps these, and of all around them.
+    """Return the tokens of texts (memories and words of the conversation), of their wrapping, and of all around them.
 
     Wrapping are headings, marks, labels, days and sources; around them is the system prompt, too. Tools are no part.
     """

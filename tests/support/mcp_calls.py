@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def call_every_tool(writer: Any, reader: Any) -> None:
-    """Let *writer* store a fact and *reader*, who may be another process, call every tool on it."""
+    """Let *writer* store a fact and *reader*, possibly another process, call every tool on it."""
     stored = await writer.call_tool("remember", {"text": "Ana's dog is called Rex."})
     id = stored.structured_content["id"]
     arguments = {
@@ -22,7 +22,7 @@ async def call_every_tool(writer: Any, reader: Any) -> None:
     }
     tools = {tool.name for tool in (await reader.list_tools()).tools}
     assert tools == {*arguments, "remember"}
-    for name, call in arguments.items():  # what the one wrote, the other sees at once
+    for name, call in arguments.items():  # the reader sees the writes at once
         result = await reader.call_tool(name, call)
         assert not result.is_error, result.content
         if name in ("search", "fetch", "recall", "profile", "list_memories"):

@@ -15,14 +15,14 @@ from mcp.server.lowlevel import Server
 
 
 def definition(name: str, *, read_only: bool | None = None, **fields: Any) -> mcp_types.Tool:
-    """A tool that takes anything."""
+    """Return the definition of a tool that takes any arguments."""
     annotations = None if read_only is None else mcp_types.ToolAnnotations(read_only_hint=read_only)
     described = {"description": f"Does {name}.", "input_schema": {"type": "object"}, **fields}
     return mcp_types.Tool(name=name, annotations=annotations, **described)
 
 
 def bound_socket(port: int = 0) -> socket.socket:
-    """A socket on *port*, or on one that is free, at which nothing listens yet."""
+    """Return a socket bound to *port*, or to a free one, that does not listen yet."""
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind(("127.0.0.1", port))
@@ -30,7 +30,7 @@ def bound_socket(port: int = 0) -> socket.socket:
 
 
 class ServedTools:
-    """An MCP server with *tools*, called by *answer*; both may be changed while it runs. ``calls`` are those it got."""
+    """An MCP server with *tools*, called by *answer*; both may change while it runs. ``calls`` are those received."""
 
     def __init__(self, *tools: mcp_types.Tool) -> None:
         self.tools = list(tools)
@@ -39,7 +39,7 @@ class ServedTools:
         self.answer: Callable[[str, dict[str, Any]], Any] = lambda name, arguments: f"{name} was done"
 
     def result(self, name: str, arguments: dict[str, Any]) -> mcp_types.CallToolResult:
-        """Answer of the server to a call."""
+        """Return the server's answer to a call."""
         answer = self.answer(name, arguments)
         if isinstance(answer, mcp_types.CallToolResult):
             return answer
@@ -47,7 +47,7 @@ class ServedTools:
         return mcp_types.CallToolResult(content=content)
 
     def server(self) -> Server[Any]:
-        """The server, for one run."""
+        """Return the server for one run."""
 
         async def list_tools(_context: Any, _params: Any) -> mcp_types.ListToolsResult:
             return mcp_types.ListToolsResult(tools=self.tools)
@@ -61,7 +61,7 @@ class ServedTools:
 
     @contextmanager
     def listening(self, place: socket.socket | None = None) -> Iterator[str]:
-        """Serve in a thread, on a free port or on that of *place*, a bound socket; give the address."""
+        """Serve in a thread, on a free port or on the bound socket *place*; yield the address."""
         with place or bound_socket() as listener:
             listener.listen()
             config = uvicorn.Config(

@@ -9,7 +9,7 @@ DEADLINE, HOURS = 600.0, 7200.0
 
 
 def time_passes() -> None:
-    """Let ``HOURS`` pass for the running loop: what was to happen within them is due at its next turn."""
+    """Let ``HOURS`` pass for the running loop: timers within them are due at its next turn."""
     loop = asyncio.get_running_loop()
     now = loop.time
     loop.time = lambda: now() + HOURS  # type: ignore[method-assign]

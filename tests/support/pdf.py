@@ -1,4 +1,4 @@
-"""A PDF written by hand, for tests of those who read one."""
+"""A PDF written by hand, for tests of PDF readers."""
 
 from __future__ import annotations
 

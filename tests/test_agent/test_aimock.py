@@ -1,6 +1,6 @@
-"""Against a fake server that others wrote: aimock, an npm package, in three wire formats.
+"""Providers against aimock, an independent fake server from npm, in three wire formats.
 
-It is started where node and the package are there, and these tests are skipped, visibly, where they are not:
+The tests start it where node and the package are installed, and are skipped elsewhere:
 
     npm install --no-save @copilotkit/aimock
 
@@ -62,7 +62,7 @@ PROVIDERS = {
 
 
 def command() -> list[str] | None:
-    """Return how aimock is started here; None where it is not installed."""
+    """Return the command that starts aimock; None where it is not installed."""
     node = shutil.which("node")
     given = os.environ.get("AIMOCK_CLI")
     places = [Path(given)] if given else [ROOT / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"]
@@ -87,7 +87,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def listening(command: list[str], folder: Path) -> tuple[subprocess.Popen, int] | None:
-    """Start aimock on a port that is free; None where it ended, as when somebody took the port meanwhile."""
+    """Start aimock on a free port; return None if it ended, as when another process took the port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A stream whose call waits for a yes: how long it waits, and that whoever leaves it ends the waiting.
+"""Pending approvals: their timeout, and their end when the stream, its task or its run ends.
 
 Inner parts, on no face: ``agent.approval``, ``agent.events``.
 """
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Door:
-    """A tool that needs a yes, and how often it was opened."""
+    """A tool that needs approval; ``opened`` counts its calls."""
 
     def __init__(self) -> None:
         self.opened = 0
@@ -64,7 +64,7 @@ async def test_closing_the_stream_ends_a_pending_approval_and_stores_nothing(mem
             if isinstance(event, ApprovalRequested):
                 break
     assert asyncio.all_tasks() == before
-    event.request.approve()  # too late: nobody waits any more
+    event.request.approve()  # too late: the request has ended
     await asyncio.sleep(0)
     assert door.opened == 0
     assert await memory.conversations.load("s") == []

@@ -137,7 +137,7 @@ def test_comments_and_unnamed_events_are_passed_over(wire: Wire) -> None:
     assert said(wire.answered(b": hello\n\n", stream)) == said(wire.answered(wire.encoded(REPLY)))
 
 
-def test_json_lines_may_be_blank_or_end_in_crlf_or_lack_the_last_end() -> None:
+def test_json_lines_may_be_blank_or_end_in_crlf_or_lack_the_last_line_end() -> None:
     wire = WIRES[2]
     stream = wire.encoded(REPLY)
     whole = said(wire.answered(stream))
@@ -223,7 +223,7 @@ def test_endless_arguments_of_a_call_end_the_run_at_the_limit(wire: Wire) -> Non
 
 
 @every_wire
-def test_waits_are_told_and_a_silent_server_is_asked_once(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_are_events_and_a_silent_server_is_not_retried(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.providers.http_provider._NOTICE_SECONDS", 0.05)
 
     async def events(url: str) -> list[Event]:

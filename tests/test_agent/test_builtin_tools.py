@@ -1,4 +1,4 @@
-"""The tools that come with the agent: what they do, and what no argument makes them do.
+"""Built-in tools: their results, and the limits that no argument gets around.
 
 Inner parts, on no face: ``agent.tools.base``, ``agent.tools.builtin``.
 """
@@ -177,7 +177,7 @@ async def test_reading_a_named_pipe_fails_instead_of_blocking(root: Path) -> Non
         await use(file_tools(root)[1], path="pipe")
 
 
-async def test_a_file_that_is_too_large_or_no_text_is_refused(root: Path) -> None:
+async def test_a_too_large_or_binary_file_is_refused(root: Path) -> None:
     (root / "big.txt").write_bytes(b"x" * 101)
     (root / "binary").write_bytes(b"\x00\x01")
     _, read_file = file_tools(root, max_bytes=100)
@@ -211,7 +211,7 @@ async def test_an_invalid_note_name_is_refused_and_writes_nothing(tmp_path: Path
 
 
 @posix
-async def test_a_link_in_a_notes_place_is_replaced_and_not_followed(tmp_path: Path) -> None:
+async def test_a_symlink_at_the_path_of_a_note_is_replaced_and_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     (tmp_path / "victim").write_text("mine")
@@ -262,7 +262,7 @@ async def test_a_chained_tool_ends_at_its_first_failure_and_needs_approval_if_an
         await use(chain, number=1)
 
 
-def test_a_chain_whose_links_do_not_fit_is_refused() -> None:
+def test_a_chain_of_a_single_tool_or_of_mismatched_tools_is_refused() -> None:
     @tool
     def two(a: str, b: str) -> str:
         """Take two."""
@@ -314,7 +314,7 @@ def test_pagination_keeps_images_and_leaves_short_results_unchanged() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the fallback is what Windows uses anyway")
-async def test_without_relative_opening_the_file_tools_still_refuse_links(root: Path, monkeypatch) -> None:
+async def test_the_file_tools_refuse_links_on_systems_without_relative_open(root: Path, monkeypatch) -> None:
     monkeypatch.setattr("agent.tools.files._OPENS_RELATIVE", False)
     (root / "link.txt").symlink_to(root.parent / "outside.txt")
     _, read_file = file_tools(root)

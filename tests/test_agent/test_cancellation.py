@@ -115,7 +115,7 @@ async def test_a_run_cancelled_at_every_await_stores_no_partial_turn_and_leaks_n
     assert (False, 4) in outcomes
     assert place > 20
     left = [thread for thread in threading.enumerate() if thread.name == "tellback-tool"]
-    for thread in left:  # what a cancelled run had begun is not waited for, and comes to its end
+    for thread in left:  # a cancelled run does not await its tool threads; they end by themselves
         thread.join(60)
     assert not any(thread.is_alive() for thread in left)
 

@@ -57,7 +57,7 @@ def test_a_prompt_may_have_several_lines_and_ends_by_enter(keys: PipeInput, type
     assert editor(keys).read() == line
 
 
-def test_earlier_prompts_come_back_in_a_later_run_but_what_was_forgotten_or_held_a_secret(
+def test_prompt_history_is_kept_between_runs_without_forgotten_prompts_and_secrets(
     keys: PipeInput, opened: OpenedMemory
 ) -> None:
     memory = opened.memory
@@ -92,7 +92,7 @@ async def prompts(history: PromptHistory) -> list[str]:
         ("no", None),
     ],
 )
-def test_a_correction_in_plain_words_is_told_from_a_statement(line: str, statement: str | None) -> None:
+def test_a_correction_in_plain_words_is_distinguished_from_a_statement(line: str, statement: str | None) -> None:
     assert correction_request(line) == statement
 
 
@@ -107,7 +107,7 @@ def test_a_correction_in_plain_words_is_told_from_a_statement(line: str, stateme
         ("I forget names.", None),
     ],
 )
-def test_a_request_to_forget_names_what(line: str, what: str | None) -> None:
+def test_a_request_to_forget_is_recognised_with_its_subject(line: str, what: str | None) -> None:
     assert forget_request(line) == what
 
 
@@ -143,7 +143,9 @@ def test_markdown_is_cut_where_blocks_end() -> None:
     assert rest == "The end"
 
 
-def test_a_secret_of_the_prompt_is_not_shown_however_its_answer_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_secret_of_the_prompt_is_redacted_in_an_answer_wherever_the_stream_is_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     view = PlainView(SecretMask("my PIN is 4471"))
     for piece in ("Your PIN 4", "47", "1 is\nsafe: 44", "71"):
         view.write(piece)

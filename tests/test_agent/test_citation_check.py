@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
         ("See `array[7]`.", []),
     ],
 )
-async def test_what_cannot_be_confirmed_is_a_warning(memory, tmp_path, answer, problems) -> None:
+async def test_a_citation_that_cannot_be_confirmed_gives_a_warning(memory, tmp_path, answer, problems) -> None:
     (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(tmp_path)

@@ -1,4 +1,4 @@
-"""``tellback backup`` and ``restore``, the backup of each day, and what doctor says of them."""
+"""``tellback backup`` and ``restore``, the backup of each day, and doctor's report on them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_command_that_wrote_starts_the_backup_of_the_day_and_a_setting_turns_i
     assert "made: " in fixed.out
 
 
-def test_a_synced_folder_is_known_by_its_name_or_a_mark(tmp_path: Path) -> None:
+def test_a_cloud_synced_folder_is_recognised_by_its_name_or_marker_file(tmp_path: Path) -> None:
     (marked := tmp_path / "shared").mkdir()
     (marked / ".stfolder").mkdir()
     (tmp_path / ".dropbox").mkdir()

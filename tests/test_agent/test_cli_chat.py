@@ -1,4 +1,4 @@
-"""``tellback chat``, and what a model changes: turns, commands, failures that do not end a conversation."""
+"""``tellback chat`` with and without a model: turns, commands, failures that do not end a conversation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ You are welcome.
 """
 
 
-def test_a_chat_without_a_model_reads_well(tellback: CommandLine) -> None:
+def test_a_chat_without_a_model_prints_the_expected_transcript(tellback: CommandLine) -> None:
     done = tellback("chat", text=LIFE)
     items = [line for line in done.out.splitlines() if not line.startswith(("Noted: ", "[1] ", "[2] "))]
     assert items == TRANSCRIPT.splitlines()
@@ -83,7 +83,7 @@ def test_chat_repeats_no_secret_and_says_that_it_was_not_kept(tellback: CommandL
         assert b"4711" not in file.read_bytes()
 
 
-def test_chat_json_is_an_object_a_turn(tellback: CommandLine) -> None:
+def test_chat_json_prints_one_object_per_turn(tellback: CommandLine) -> None:
     done = tellback("chat", "--json", "--new", "s1", text="I live in Porto.\nWhere do I live?\n")
     first, second = map(json.loads, done.out.splitlines())
     keys = {"session", "question", "answer", "citations", "stored", "tokens_exact", "warnings", "error"}
@@ -94,7 +94,7 @@ def test_chat_json_is_an_object_a_turn(tellback: CommandLine) -> None:
     assert first["stored"] == [second["citations"][0]["id"]]
 
 
-def test_chat_obeys_its_commands(tellback: CommandLine) -> None:
+def test_chat_runs_its_slash_commands_and_reports_unknown_ones(tellback: CommandLine) -> None:
     done = tellback(
         "chat", "--json", text="/session\nI am here.\n/new\nI am there.\n/frob\n/help\n/quit\nNever said.\n"
     )
@@ -121,7 +121,7 @@ def test_a_failed_chat_turn_is_reported_and_the_conversation_goes_on(
     assert "sk-canary" not in done.out + done.err
 
 
-def test_chat_refuses_a_pipe_that_is_no_text(tellback: CommandLine) -> None:
+def test_chat_refuses_piped_input_that_is_not_text(tellback: CommandLine) -> None:
     done = tellback("chat", text=b"I am here.\n\xff\xfe\n")
     assert done.code == 2
     assert "line 2 of standard input is not UTF-8" in done.err
@@ -151,7 +151,7 @@ def model(monkeypatch: pytest.MonkeyPatch):
     return configure
 
 
-def test_the_settings_of_the_model_are_sent_in_the_words_of_its_server(tellback: CommandLine, model) -> None:
+def test_model_settings_are_sent_as_parameters_of_the_configured_server(tellback: CommandLine, model) -> None:
     tellback.json("remember", "The shed has the code 2580.")
     sent = {"temperature": 0, "max_tokens": 500, "repetition_penalty": 1.1, "effort": "low"}
     with OpenAIServer(Reply("It is 2580 [1].")) as server:
@@ -165,7 +165,7 @@ def test_the_settings_of_the_model_are_sent_in_the_words_of_its_server(tellback:
     assert answer["answered_by"] == "scripted"
 
 
-def test_a_setting_that_the_server_has_no_way_for_is_one_line_that_says_so(tellback: CommandLine, model) -> None:
+def test_a_model_setting_unsupported_by_the_server_is_reported_in_one_line(tellback: CommandLine, model) -> None:
     tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer() as server:
         model(server, thinking=512)
@@ -174,7 +174,7 @@ def test_a_setting_that_the_server_has_no_way_for_is_one_line_that_says_so(tellb
     assert "model_server" in done.err
 
 
-def test_a_reply_without_an_end_is_shown_as_far_as_the_limit_and_exits_with_4(tellback: CommandLine, model) -> None:
+def test_an_endless_reply_is_cut_at_the_limit_and_exits_with_4(tellback: CommandLine, model) -> None:
     tellback.json("remember", "The shed has the code 2580.")
     endless = Reply("again " * 500)
     with OpenAIServer(endless, endless, Reply("Fine.")) as server:
@@ -186,7 +186,7 @@ def test_a_reply_without_an_end_is_shown_as_far_as_the_limit_and_exits_with_4(te
     assert (talk.code, talk.out) == (4, "again " * 10 + "\nFine.\n")
 
 
-def test_a_silent_server_is_given_up_after_the_time_that_is_set_and_not_asked_again(
+def test_a_silent_server_times_out_as_configured_and_is_not_retried(
     tellback: CommandLine, model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.providers.http_provider._NOTICE_SECONDS", 0.1)
@@ -258,13 +258,13 @@ y
 """
 
 
-def test_on_a_terminal_plain_words_correct_and_forget_after_a_question(tellback: CommandLine) -> None:
+def test_on_a_terminal_plain_words_correct_and_forget_after_confirmation(tellback: CommandLine) -> None:
     done = tellback("chat", text=WITHOUT_A_MODEL, terminal=True)
     assert done.code == 0
     texts = [memory["text"] for memory in tellback.json("memories", "list")["memories"]]
     assert "  was: My husband is called Marek, his birthday is on 14 March.\n" in done.err
     assert "  now: My husband is called Marek, his birthday is on 15 March.\n" in done.err
-    # What was left as it is was kept as it was said; the one that was chosen is forgotten, and that is no undo's.
+    # The declined correction was stored as a statement; the chosen memory is forgotten, which undo cannot take back.
     assert "left as it is" in done.err
     assert "forgot 1 memory" in done.out
     assert "took back" in done.out
@@ -272,7 +272,7 @@ def test_on_a_terminal_plain_words_correct_and_forget_after_a_question(tellback:
     assert tellback.json("memories", "operations")["operations"][0]["kind"] == "pin"
 
 
-def test_a_redacted_secret_is_kept_on_request_and_a_line_says_what_a_turn_did(tellback: CommandLine) -> None:
+def test_a_redacted_secret_is_stored_on_request_and_chat_reports_changes_of_a_turn(tellback: CommandLine) -> None:
     done = tellback("chat", text="The PIN of my bicycle lock is 4711.\n/keep\n/keep\n", terminal=True)
     assert "PIN not kept; /keep to keep it" in done.err
     assert "kept with its PIN, marked as sensitive" in done.err
@@ -284,7 +284,7 @@ def test_a_redacted_secret_is_kept_on_request_and_a_line_says_what_a_turn_did(te
     assert "\nkept " in again.err
 
 
-def test_a_line_names_the_tools_of_a_turn_and_approval_shows_a_difference(tellback: CommandLine, model) -> None:
+def test_chat_names_the_tools_of_a_turn_and_approval_shows_a_diff(tellback: CommandLine, model) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
     calls = (call("correct_memory", id=id, text="The plumber comes on Monday."), call("remember", text="He has moved."))
     with OpenAIServer(Reply(calls=calls), Reply("Done, your PIN 4711 too.")) as server:
@@ -309,7 +309,7 @@ def test_slash_commands_run_on_the_open_memory(tellback: CommandLine) -> None:
     assert "no model; questions are answered by quotes" in done.err
 
 
-def test_a_text_that_is_piped_or_attached_is_asked_about_and_not_kept(
+def test_a_question_about_piped_or_attached_text_is_answered_and_the_text_not_stored(
     tellback: CommandLine, tmp_path: Path, model
 ) -> None:
     report = "# Report\n\nThe bridge was inspected in May.\n\nThe new bearing is due on 3 December.\n"

@@ -1,4 +1,4 @@
-"""Citations of the command line: a path that opens from here, and ``tellback show``."""
+"""Citations of the command line: paths relative to the working folder, and ``tellback show``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def guide(tellback: CommandLine, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_citation_is_a_path_from_here_and_show_prints_the_place(
+def test_a_citation_is_a_path_from_the_working_folder_and_show_prints_the_passage(
     tellback: CommandLine, guide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = tellback("ask", "How much is the mooring fee?").out
@@ -48,13 +48,13 @@ def test_a_citation_is_a_path_from_here_and_show_prints_the_place(
     assert f"\x1b]8;;{guide.as_uri()}\x1b\\guide.md:7" in tellback("show", "guide.md:7").out
 
 
-def test_show_of_a_memory_tells_all_about_it_and_of_nothing_fails(tellback: CommandLine) -> None:
+def test_show_prints_all_fields_of_a_memory_and_fails_for_an_unknown_citation(tellback: CommandLine) -> None:
     id = tellback.json("remember", "The cat is called Miso.")["id"]
     assert tellback("show", id).out.startswith("The cat is called Miso.\n")
     assert tellback("show", "nothing.md:3").code != 0
 
 
-def test_a_collection_of_its_own_is_ingested_listed_asked_shown_and_forgotten(
+def test_a_named_collection_is_ingested_listed_asked_shown_and_forgotten(
     tellback: CommandLine, guide: Path, tmp_path: Path
 ) -> None:
     manual = tmp_path / "manuals" / "crane.md"

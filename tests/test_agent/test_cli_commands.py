@@ -1,4 +1,4 @@
-"""Each command, in process: what it does, what it prints, and the JSON keys that it promises."""
+"""Each command, in process: its effect, its output, and its documented JSON keys."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def notes(tmp_path: Path) -> Path:
         "--namespace bob recall Miso --namespace ana --memory b.db --language de --model none",
     ],
 )
-def test_a_plain_recall_is_read_as_the_whole_command_line_reads_it(
+def test_the_fast_path_of_recall_parses_arguments_like_the_full_command_line(
     arguments: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Any] = []
@@ -91,7 +91,7 @@ def test_a_plain_recall_is_read_as_the_whole_command_line_reads_it(
         "recall --namespace -x Miso", "recall -- Miso", "--namespace recall", "memories list",
     ],
 )  # fmt: skip
-def test_what_is_no_plain_recall_is_left_to_the_whole_command_line(arguments: str) -> None:
+def test_the_fast_path_of_recall_leaves_other_arguments_to_the_full_command_line(arguments: str) -> None:
     assert run_plain_recall(arguments.split()) is None
 
 
@@ -266,7 +266,7 @@ def test_ingest_reports_the_action_for_each_file(tellback: CommandLine, notes: P
     }
 
 
-def test_documents_of_a_folder_are_forgotten_with_a_yes(tellback: CommandLine, notes: Path) -> None:
+def test_documents_of_a_folder_are_forgotten_after_confirmation(tellback: CommandLine, notes: Path) -> None:
     tellback("ingest", notes)
     assert "--yes" in tellback("documents", "forget", notes).err
     assert tellback("documents", "forget", notes / "nothing", "--yes").code == 2
@@ -276,10 +276,10 @@ def test_documents_of_a_folder_are_forgotten_with_a_yes(tellback: CommandLine, n
     assert "--again" in tellback("ingest", notes).err
 
 
-def test_the_time_left_is_an_average_that_moves_slowly() -> None:
+def test_the_estimated_time_left_is_a_slow_moving_average() -> None:
     clock = TimeLeft()
     assert [clock.after(done, 100, now) for done, now in ((0, 0.0), (10, 1.0), (10, 10.0))] == ["", "", "1:30 left"]
-    assert clock.after(50, 100, 12.0) == "1:13 left"  # a wave that ends at once moves it by a fifth
+    assert clock.after(50, 100, 12.0) == "1:13 left"  # a batch that ends at once moves it by a fifth
     assert clock.after(100, 100, 13.0) == "0:57 left"
 
 
@@ -295,7 +295,7 @@ def test_ingest_names_an_unreadable_file_and_ingests_the_others(tellback: Comman
     assert done.out.splitlines()[-1].startswith("2 added, 1 failed")
 
 
-def test_many_files_with_the_same_outcome_are_told_in_one_line(tellback: CommandLine, notes: Path) -> None:
+def test_many_files_with_the_same_outcome_are_reported_in_one_line(tellback: CommandLine, notes: Path) -> None:
     for number in range(5):
         (notes / f"{number}.txt").write_text(f"Note {number}.")
         (notes / f"page{number}.numbers").write_text(f"Page {number}")
@@ -312,7 +312,7 @@ def test_many_files_with_the_same_outcome_are_told_in_one_line(tellback: Command
         "picture.svg: skipped, a picture",
     ]
     assert done.code == 0
-    assert tellback("ingest", notes, "--exclude", "*.txt").code == 5  # most of what is asked for cannot be read
+    assert tellback("ingest", notes, "--exclude", "*.txt").code == 5  # most of the named files cannot be read
 
 
 def test_a_dry_run_of_ingest_shows_the_chosen_files_and_reads_nothing(tellback: CommandLine, notes: Path) -> None:
@@ -376,7 +376,7 @@ assert not looked_up, looked_up
 
 
 @pytest.mark.slow
-def test_nothing_looks_up_the_network(notes: Path, tmp_path: Path) -> None:
+def test_commands_without_token_tables_make_no_network_connection(notes: Path, tmp_path: Path) -> None:
     """Inner part, on no face: ``memory.tokens.token_tables``."""
     run = subprocess.run(
         [sys.executable, "-c", NO_TABLES_AND_NO_NETWORK],
@@ -430,7 +430,7 @@ def test_quiet_ingest_prints_totals_and_failures_alone(tellback: CommandLine, no
     assert (len(done.out.splitlines()), done.err) == (1, "")
 
 
-def test_the_documents_of_a_folder_that_is_gone_are_retired_on_request(tellback: CommandLine, notes: Path) -> None:
+def test_documents_of_a_deleted_folder_are_retired_on_request(tellback: CommandLine, notes: Path) -> None:
     tellback.json("remember", "A fact.")
     other = notes.parent / "notes-of-others"
     other.mkdir()
@@ -611,7 +611,7 @@ def test_memories_are_listed_page_by_page(tellback: CommandLine) -> None:
     assert f"2 of 4; go on with: tellback memories list --sort id --limit 2 --after {ids[1]}" in done.err
 
 
-def test_memories_alone_is_memories_list(tellback: CommandLine) -> None:
+def test_memories_without_a_subcommand_lists_memories(tellback: CommandLine) -> None:
     tellback.json("remember", "Fact.")
     assert tellback("memories").out == tellback("memories", "list").out
     assert tellback("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
@@ -641,7 +641,7 @@ def test_a_namespace_sees_nothing_of_another(tellback: CommandLine) -> None:
         assert "2580" not in tellback(*command).out
 
 
-# the way in
+# start-up
 
 
 def test_help_and_version_import_nothing_of_the_library() -> None:

@@ -1,4 +1,4 @@
-"""Commands that change what is remembered, take that back, and tell what was done: in process, on a real file."""
+"""Commands that change memories, undo changes, and list versions and operations: in process, on a real file."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_undoing_an_overlaid_operation_names_the_operation_in_the_way(tellback):
     assert f"by correct {second}; undo that first" in err
 
 
-def test_history_tells_versions_and_operations(tellback):
+def test_history_lists_versions_and_operations(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     operation = answered(tellback, "correct", id, "Ana lives in Faro.")["operation"]
     undone = answered(tellback, "undo", operation)["id"]
@@ -178,7 +178,7 @@ def test_history_tells_versions_and_operations(tellback):
     assert lines[6].endswith(f"correct by user  (taken back by {undone})")
 
 
-def test_history_tells_what_each_operation_changed_and_when_a_version_held(tellback):
+def test_history_shows_what_each_operation_changed_and_when_each_version_was_valid(tellback):
     def here(text: str) -> str:
         return format_minute(datetime.fromisoformat(text))
 
@@ -344,7 +344,7 @@ def test_recall_honours_as_of_and_known_at(tellback: Tellback) -> None:
     assert (code, "2026-05-03" in err) == (2, True)
 
 
-def test_undo_passes_over_what_cannot_be_taken_back_and_names_it(tellback, tmp_path):
+def test_undo_skips_operations_that_cannot_be_undone_and_names_them(tellback, tmp_path):
     id = kept(tellback, "Ana lives in Porto.")
     tellback("memories", "tag", id, "--tag", "family")
     gone = kept(tellback, "The safe has the code 4711.")
@@ -361,7 +361,7 @@ def test_undo_passes_over_what_cannot_be_taken_back_and_names_it(tellback, tmp_p
     assert (code, out, "there is nothing to take back" in err) == (2, "", True)
 
 
-def test_a_replaced_memory_answers_for_its_time_and_comes_back_by_undo(tellback: Tellback) -> None:
+def test_a_superseded_memory_is_recalled_for_its_time_and_restored_by_undo(tellback: Tellback) -> None:
     old = kept(tellback, "I live in Lisbon.", "--at", "2025-01-01")
     code, out, err = tellback("remember", "The boxes are in Porto.", "--at", "2025-06-01", "--replaces", old)
     assert code == 0
@@ -378,7 +378,7 @@ def test_a_replaced_memory_answers_for_its_time_and_comes_back_by_undo(tellback:
     assert tellback("remember", "A", "--replaces", "nothing-like-it")[0] != 0
 
 
-def test_conflicts_are_listed_with_the_command_that_settles_them(tellback: Tellback) -> None:
+def test_conflicts_are_listed_with_the_command_that_resolves_them(tellback: Tellback) -> None:
     old = kept(tellback, "The wifi password is tulip.", "--at", "2025-01-01", "--allow-sensitive")
     new = kept(tellback, "The wifi password is rose.", "--at", "2025-06-01", "--allow-sensitive")
     (conflict,) = answered(tellback, "memories", "conflicts")["conflicts"]

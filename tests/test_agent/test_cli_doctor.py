@@ -1,4 +1,4 @@
-"""``tellback doctor``: it names what is wrong, says what to do, shows no secret and changes nothing.
+"""``tellback doctor``: it reports faults with their remedy, shows no secret and changes nothing.
 
 Inner parts, on no face: ``memory.tables.operation_log``, ``memory.tokens.token_tables``.
 """
@@ -71,7 +71,7 @@ def test_doctor_reports_an_intact_memory_file_as_fine(doctor, path: Path) -> Non
 def test_doctor_says_that_tokens_are_counted_exactly(doctor) -> None:
     _, checks = doctor()
     assert checks["token counts"]["seen"].startswith("exact for models of OpenAI")
-    assert "token table" not in doctor("--fix")[1]  # nothing is missing, so nothing is fetched and nobody is asked
+    assert "token table" not in doctor("--fix")[1]  # nothing is missing, so nothing is fetched or asked
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_doctor_fetches_a_missing_token_table_when_told_to(
         ((), b"a login page", "12 bytes of another hash"),
     ],
 )
-def test_a_token_table_that_cannot_be_fetched_is_told_in_one_line(
+def test_a_failed_fetch_of_the_token_table_is_reported_in_one_line(
     arguments: tuple[str, ...],
     content: bytes | None,
     line: str,
@@ -163,7 +163,7 @@ def file_server(content: bytes) -> Iterator[str]:
             thread.join()
 
 
-def test_an_unfinished_copy_is_named_while_it_is_written_or_may_be(doctor, path: Path) -> None:
+def test_doctor_reports_an_unfinished_copy_that_may_still_be_written(doctor, path: Path) -> None:
     with atomic_write(path.parent / "copy", token=os.urandom) as unfinished:
         code, checks = doctor()
         assert (code, checks["unfinished copy"]["seen"]) == (0, str(unfinished))
@@ -211,7 +211,7 @@ def test_doctor_salvages_what_is_left_in_a_new_file_and_counts_what_is_lost(
     assert {"table": "history_messages", "saved": 1, "lost": 0, "reasons": []} in report["tables"]
 
 
-def test_a_header_that_damage_made_unreadable_is_one_line_and_exit_code_3(tellback: CommandLine) -> None:
+def test_a_damaged_file_header_is_reported_in_one_line_with_exit_code_3(tellback: CommandLine) -> None:
     tellback("remember", "The key is under the quartz stone.")
     content = bytearray(tellback.path.read_bytes())
     content[47] = 9
@@ -223,7 +223,7 @@ def test_a_header_that_damage_made_unreadable_is_one_line_and_exit_code_3(tellba
 
 @pytest.fixture
 def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on the program is a newer one: its log of operations has one more step."""
+    """Make the program a newer version, whose operation log has one more migration."""
 
     def m002_noisier(connection) -> None:
         connection.execute("UPDATE operations SET kind = kind || '!'")
@@ -236,7 +236,7 @@ def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OperationLogTables, "__init__", newer_tables)
 
 
-def test_an_upgrade_that_went_well_leaves_no_copy(doctor, path: Path, upgrade: None) -> None:
+def test_a_successful_upgrade_leaves_no_backup_copy(doctor, path: Path, upgrade: None) -> None:
     assert run_command_line(["--memory", str(path), "recall", "key"]) == 0
     assert list(path.parent.glob("*.backup")) == []
     assert "upgrade" not in doctor()[1]
@@ -344,9 +344,7 @@ def test_settings_are_shown_with_their_origin_and_without_secrets(
     assert not [secret for secret in ("sk-canary", "pa55", "t0ken") if secret in printed]
 
 
-def test_doctor_reports_an_mcp_server_that_is_set_wrongly(
-    doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_reports_a_misconfigured_mcp_server(doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[mcp.servers.files]\ncomand = "npx"\n')
     monkeypatch.setenv("TELLBACK_CONFIG", str(file))

@@ -36,7 +36,9 @@ def asked(path: Path, *words: str) -> int:
     return run_command_line(["--memory", str(path), "eval", *words])
 
 
-def test_json_has_a_line_for_each_way_and_kind(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_json_has_a_line_for_each_way_of_recall_and_kind_of_question(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert asked(file, "--questions", "12", "--with", "hashing", "--setting", "conversation.text=1", "--json") == 0
     captured = capsys.readouterr()
     parsed = json.loads(captured.out)
@@ -92,7 +94,7 @@ def test_eval_refuses_invalid_embedders_and_settings_before_it_runs(
     assert complaint in capsys.readouterr().err
 
 
-def test_a_setting_is_changed_by_its_name_and_the_others_stay() -> None:
+def test_recall_settings_are_changed_by_name_and_the_others_keep_their_values() -> None:
     changed = changed_recall_settings(
         RecallSettings(), ["conversation.session=0.25", "conversation.cosine=0.9", "candidates=50"]
     )

@@ -1,4 +1,4 @@
-"""``tellback export`` and ``tellback import``: out of one memory file, into another."""
+"""``tellback export`` and ``tellback import``: moving memories from one file to another."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_export_on_standard_output_is_the_file_and_nothing_else(
     assert (copy["path"], copy["note"]) == ("-", "written to a stream; it is not known here where that went")
 
 
-def test_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path) -> None:
+def test_export_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "I live in Lisbon.")
     wrote = json.loads(tellback("export", tmp_path / "a.jsonl", "--json", "--no-vectors")[1])
     assert set(wrote) == {"path", "counts", "hash", "vectors", "operation", "damaged"}
@@ -149,7 +149,7 @@ def test_a_truncated_import_file_is_one_line_on_standard_error(tellback: Tellbac
 
 
 @pytest.mark.parametrize("options", [[], ["--mode", "replace"], ["--mode", "replace", "--yes"], ["--mode", "other"]])
-def test_an_import_that_cannot_begin_makes_no_memory_file(
+def test_an_import_that_cannot_begin_creates_no_memory_file(
     tellback: Tellback, tmp_path: Path, options: list[str]
 ) -> None:
     tellback("remember", "Here.")
@@ -163,7 +163,7 @@ def test_an_import_that_cannot_begin_makes_no_memory_file(
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_dry_run_makes_no_memory_file(tellback: Tellback, tmp_path: Path) -> None:
+def test_a_dry_run_of_import_creates_no_memory_file(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "Here.")
     tellback("export", tmp_path / "a.jsonl")
     assert tellback("import", tmp_path / "a.jsonl", "--dry-run", memory="new.db")[0] == 3

@@ -1,4 +1,4 @@
-"""``tellback forget``: by what is meant, with a receipt, a time of grace, and the proof."""
+"""``tellback forget``: selection, receipts, soft delete with its grace, and verification."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_forget_by_query_lists_the_found_memories_in_a_dry_run(tellback: Tellbac
     assert len(tellback.texts()) == 2
 
 
-def test_a_receipt_is_written_and_proved(tellback: Tellback, tmp_path: Path) -> None:
+def test_a_forgetting_receipt_is_written_and_verified(tellback: Tellback, tmp_path: Path) -> None:
     id, receipt = tellback.json("remember", SECRET)["id"], tmp_path / "receipt.json"
     tellback("forget", id, "--dry-run", "--receipt", receipt)
     assert not receipt.exists()

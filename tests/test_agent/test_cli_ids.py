@@ -1,4 +1,4 @@
-"""Ids as they are typed: the beginning or the end of one, and numbers of the last listing of a terminal."""
+"""Abbreviated ids: a prefix or suffix of an id, and numbers of the terminal's last listing."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def remember_with_ids(tellback: CommandLine, *ids: str) -> None:
     run_sync(memory.close())
 
 
-# The beginning or the end of an id
+# Prefix or suffix of an id
 
 
-def test_an_id_may_be_typed_by_its_end_or_its_beginning_where_only_one_fits(tellback: CommandLine) -> None:
+def test_an_id_may_be_abbreviated_to_a_unique_prefix_or_suffix(tellback: CommandLine) -> None:
     ids = [tellback.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
     assert tellback.json("memories", "show", ids[1][-5:])["id"] == ids[1]
     assert tellback.json("memories", "show", ids[2][:-1])["id"] == ids[2]
@@ -59,7 +59,7 @@ def test_an_id_may_be_typed_by_its_end_or_its_beginning_where_only_one_fits(tell
     assert tellback.json("forget", ids[0][-5:], "--yes")["memories"] == [ids[0]]
 
 
-def test_what_several_ids_begin_or_end_with_is_refused_and_names_them(tellback: CommandLine) -> None:
+def test_an_ambiguous_id_prefix_or_suffix_is_refused_and_names_the_matches(tellback: CommandLine) -> None:
     remember_with_ids(tellback, "garden-north", "garden-south", "window-north")
     done = tellback("forget", "garden", "--yes")
     assert (done.code, done.out) == (2, "")
@@ -67,11 +67,11 @@ def test_what_several_ids_begin_or_end_with_is_refused_and_names_them(tellback: 
     assert tellback.json("memories", "show", "window")["id"] == "window-north"
     remember_with_ids(tellback, "garden")
     assert tellback.json("memories", "show", "garden")["id"] == "garden"  # a whole id comes first
-    assert tellback("memories", "show", "gar").code == 2  # too short to be taken for a part
+    assert tellback("memories", "show", "gar").code == 2  # too short for a prefix
     assert tellback.json("memories")["total"] == 4
 
 
-def test_a_session_may_be_typed_by_its_beginning_or_number(tellback: CommandLine, terminal: None) -> None:
+def test_a_session_may_be_named_by_an_id_prefix_or_a_list_number(tellback: CommandLine, terminal: None) -> None:
     for session in ("0a1b2c3d-1111-4222-8333-444455556666", "holiday"):
         tellback.remember_turn(session, Message.user("Where is the boat?"))
     assert tellback.json("sessions", "show", "0a1b")["session"].startswith("0a1b2c3d")
@@ -98,7 +98,7 @@ def test_a_number_stands_for_that_line_of_the_last_listing(tellback: CommandLine
     assert "Fact" not in path.read_text()
 
 
-def test_a_number_is_refused_where_its_memory_changed_its_list_is_old_or_another_namespace_is_meant(
+def test_a_list_number_is_refused_for_a_changed_memory_an_old_list_or_another_namespace(
     tellback: CommandLine, terminal: None
 ) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
@@ -141,7 +141,7 @@ def test_without_a_terminal_a_number_is_refused(tellback: CommandLine) -> None:
         *((bad, None) for bad in ("5", "0", "x", "3-1", "1-9", "-", "y", "²")),
     ],
 )
-def test_numbers_of_an_answer_are_single_ones_ranges_all_and_exceptions(answer: str, numbers: list[int] | None) -> None:
+def test_a_selection_of_list_numbers_may_have_ranges_all_and_exceptions(answer: str, numbers: list[int] | None) -> None:
     if numbers is None:
         with pytest.raises(ValueError, match=r"is not a number|is not in the list"):
             chosen_numbers(answer, 4)

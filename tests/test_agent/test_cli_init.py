@@ -19,7 +19,7 @@ KEY = "sk-never-shown-1234"
 
 
 class LlamaCppServer(OpenAIServer):
-    """Names itself as llama.cpp's server does."""
+    """A server that identifies itself as llama.cpp's does."""
 
     def listed(self, models: Any) -> Any:
         return {"object": "list", "data": [{"id": name, "owned_by": "llamacpp"} for name in models]}
@@ -27,7 +27,7 @@ class LlamaCppServer(OpenAIServer):
 
 @pytest.fixture(autouse=True)
 def _no_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that run on this machine by chance are not asked; nothing listens where Ollama is looked for."""
+    """Ask no server that happens to run on this machine; nothing listens at Ollama's address."""
     monkeypatch.setattr(model_servers, "LOCAL_SERVERS", {})
     with socket.create_server(("127.0.0.1", 0)) as closed:
         monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{closed.getsockname()[1]}")
@@ -45,7 +45,7 @@ def keys(file: Path) -> Path:
 
 @pytest.fixture
 def keyring_with(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Sets a keyring in memory, or one that refuses; without it no test sees that of this machine."""
+    """Set a keyring in memory, or one that refuses; no test sees that of this machine."""
     keyring = pytest.importorskip("keyring")
     from keyring.backend import KeyringBackend
     from keyring.errors import KeyringLocked
@@ -91,7 +91,7 @@ def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 # init
 
 
-def test_init_in_a_pipe_takes_what_it_finds_and_what_is_given(
+def test_init_without_a_terminal_uses_detected_models_and_given_options(
     tellback: CommandLine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with OllamaServer(models=("bge-m3", "qwen3:4b", "zephyr")) as ollama:
@@ -111,14 +111,14 @@ def test_init_in_a_pipe_takes_what_it_finds_and_what_is_given(
     assert shown.endswith("next: tellback chat\n")
 
 
-def test_without_server_and_key_it_says_that_questions_are_answered_with_quotes(tellback: CommandLine) -> None:
+def test_init_without_a_server_or_key_says_that_answers_are_quotes(tellback: CommandLine) -> None:
     done = tellback("init")
     assert done.code == 0
     assert re.search(r"model +none: questions are answered with quotes from the memory\n", done.out)
 
 
 @pytest.mark.parametrize(("server", "kind"), [(LlamaCppServer, "llama.cpp"), (OpenAIServer, None)])
-def test_a_server_on_a_usual_port_is_known_by_what_it_says_of_itself(
+def test_a_server_on_a_default_port_is_identified_by_its_response(
     server: type[OpenAIServer], kind: str | None, tellback: CommandLine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -130,7 +130,7 @@ def test_a_server_on_a_usual_port_is_known_by_what_it_says_of_itself(
     assert ('model_server = "llama.cpp"' in file.read_text()) == (kind is not None)
 
 
-def test_a_model_is_chosen_from_the_list_of_the_server_that_is_named(tellback: CommandLine, file: Path) -> None:
+def test_init_sets_the_named_server_and_model_and_reports_unusable_ones(tellback: CommandLine, file: Path) -> None:
     with OpenAIServer(models=("big", "small")) as server:
         bare = server.url.removesuffix("/v1")
         assert tellback.json("--model", "small", "init", "--server", bare)["model"] == "small"
@@ -164,7 +164,7 @@ def test_init_asks_on_a_terminal_and_writes_nothing_before_the_last_answer(
     assert 'language = "de"' in file.read_text()
 
 
-def test_a_language_of_the_configuration_is_that_of_new_files(tellback: CommandLine, tmp_path: Path) -> None:
+def test_new_memory_files_have_the_configured_language(tellback: CommandLine, tmp_path: Path) -> None:
     assert tellback("remember", "The cat sleeps.").code == 0
     assert tellback("config", "set", "language", "de").code == 0
     assert "cat" in tellback("recall", "cat").out
@@ -230,7 +230,7 @@ def test_without_a_keyring_a_key_is_kept_in_a_private_file_for_its_endpoint_alon
     assert KEY not in keys.read_text()
 
 
-def test_a_key_set_by_config_leaves_the_configuration_file(
+def test_a_key_set_by_config_is_moved_out_of_the_configuration_file(
     tellback: CommandLine, file: Path, keys: Path, no_keyring: None
 ) -> None:
     file.parent.mkdir(parents=True)
@@ -244,10 +244,10 @@ def test_a_key_set_by_config_leaves_the_configuration_file(
     assert (tellback("recall", "x").code, "cannot be read" in tellback("recall", "x").err) == (2, True)
 
 
-# tellback alone
+# tellback without a command
 
 
-def test_tellback_alone_says_where_the_memory_is_what_it_can_do_and_a_next_step(
+def test_tellback_without_a_command_shows_the_memory_file_its_features_and_a_next_step(
     tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = tellback()

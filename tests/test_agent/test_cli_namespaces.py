@@ -94,7 +94,7 @@ OF_THE_FILE = {
 
 
 async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: str) -> None:
-    """Let *namespace* hold some of everything; *here* is where its keys are."""
+    """Store items of every kind in *namespace*; *here* is the folder of its keys."""
     exchange = [
         Message.user(f"The key of the cellar is in the {here}."),
         Message.assistant("I shall keep that in mind."),
@@ -120,7 +120,7 @@ async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: s
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return a folder in whose memory only one namespace is, and one in whose memory another is too."""
+    """Return a folder whose memory has one namespace, and one whose memory has another too."""
     alone, beside = tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("beside")
     (alone / "notes").mkdir()
     (alone / "notes" / "house.md").write_text("# House\n\nThe shed stands behind the house. It has one key.\n")

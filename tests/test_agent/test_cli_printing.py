@@ -1,4 +1,4 @@
-"""Output of the command line: nothing that a terminal obeys, JSON that stays the same, tables that fit."""
+"""Output of the command line: escaped control characters, stable JSON, tables that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tellback memories profile``: by rules, in a model's words over real HTTP, and as the answer to a plain question."""
+"""``tellback memories profile``: by rules, written by a model over real HTTP, and as the answer to a question."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_a_model_each_statement_stands_under_its_topic_with_a_number(kno
     assert answer["sentences"] is None
 
 
-def test_a_model_tells_it_in_sentences_and_what_cites_nothing_is_left_out(
+def test_a_model_writes_the_profile_and_sentences_without_citation_are_left_out(
     known: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = [
@@ -60,7 +60,7 @@ def test_a_model_tells_it_in_sentences_and_what_cites_nothing_is_left_out(
     assert all(text in json.dumps(server.requests[0].body) for text in SAID)
 
 
-def test_a_model_that_fails_leaves_the_list(known: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_model_leaves_the_profile_by_topic(known: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer(RawReply([b'{"error": {"message": "no"}}'], 400, "application/json")) as server:
         model(monkeypatch, server)
         done = known("memories", "profile")
@@ -68,7 +68,7 @@ def test_a_model_that_fails_leaves_the_list(known: CommandLine, monkeypatch: pyt
     assert "listed by rules instead" in done.err
 
 
-def test_the_plain_question_shows_it(known: CommandLine) -> None:
+def test_asking_what_do_you_know_about_me_shows_the_profile(known: CommandLine) -> None:
     shown = known("memories", "profile").out
     assert known("chat", text="So what do you know about me?\n").out == shown
     assert known("ask", "What do you know about me?").out == shown

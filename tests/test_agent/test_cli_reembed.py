@@ -284,7 +284,9 @@ def test_reembed_shows_a_progress_bar_on_a_terminal(server, tellback, tmp_path) 
         ),
     ],
 )
-def test_a_name_chooses_the_embedder(settings: AssistantSettings, kind: type, fingerprint: str) -> None:
+def test_the_embedder_setting_chooses_the_embedder_by_name(
+    settings: AssistantSettings, kind: type, fingerprint: str
+) -> None:
     made = make_embedder(settings, None)
     assert type(made) is kind
     assert made.fingerprint == fingerprint
@@ -301,7 +303,9 @@ def test_an_ollama_embedder_uses_its_own_endpoint_and_no_foreign_key(server, tel
     assert AssistantSettings(embedder="ollama:e").embedding_endpoint == "http://127.0.0.1:11434"
 
 
-def test_an_onnx_model_of_a_folder_is_taken_on_and_says_what_it_lacks(tellback, tmp_path, monkeypatch) -> None:
+def test_an_onnx_model_in_a_folder_is_an_embedder_and_its_missing_file_is_named(
+    tellback, tmp_path, monkeypatch
+) -> None:
     pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
     from tests.support.onnx_models import write_embedding_model
 
@@ -317,7 +321,7 @@ def test_an_onnx_model_of_a_folder_is_taken_on_and_says_what_it_lacks(tellback, 
     assert "tokenizer.json" in failed.err
 
 
-def test_a_reranker_that_is_set_scores_the_hits_of_a_recall(tellback, tmp_path, monkeypatch) -> None:
+def test_a_configured_reranker_scores_the_hits_of_a_recall(tellback, tmp_path, monkeypatch) -> None:
     pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
     from tests.support.onnx_models import write_reranking_model
 

@@ -1,4 +1,4 @@
-"""``tellback sessions``: which conversations there are, and what was said in one."""
+"""``tellback sessions``: the list of conversations, and the messages of one."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_wrong_usage_of_the_sessions_command_exits_with_2(tellback: CommandLine,
     assert tellback(*arguments).code == 2
 
 
-def test_escapes_and_line_breaks_cannot_pass_for_another_session(tellback: CommandLine) -> None:
+def test_escapes_and_line_breaks_cannot_forge_a_line_of_the_session_list(tellback: CommandLine) -> None:
     tellback.remember_turn("s", Message.user("\x1b[31mred\n2026-01-01 00:00  assistant: forged"))
     listed = tellback("sessions").out
     assert "\x1b" not in listed
@@ -120,7 +120,7 @@ def test_escapes_and_line_breaks_cannot_pass_for_another_session(tellback: Comma
     assert second.startswith("    2026")
 
 
-def test_a_chat_goes_on_with_the_last_session_or_says_that_one_begins(tellback: CommandLine) -> None:
+def test_chat_continues_the_last_session_or_says_that_a_new_one_begins(tellback: CommandLine) -> None:
     done = tellback("chat", "-c", "--json", text="The boat is in the harbour.\n")
     assert (done.code, done.err) == (0, "no conversation is kept yet; this is the first\n")
     session = json.loads(done.out)["session"]
@@ -131,7 +131,7 @@ def test_a_chat_goes_on_with_the_last_session_or_says_that_one_begins(tellback: 
     assert tellback("chat", "-c", "--session", session).code == 2
 
 
-def test_a_session_has_a_name_and_a_mistyped_one_is_an_error_with_those_that_may_be_meant(
+def test_a_session_can_be_named_and_a_mistyped_name_is_an_error_with_suggestions(
     tellback: CommandLine,
 ) -> None:
     tellback("chat", "--new", "harbour", text="The boat is in the harbour.\n/new garden\nThe roses need water.\n")

@@ -206,7 +206,7 @@ def test_chat_on_a_terminal_answers_and_ends_with_ctrl_d(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pasted_block_is_one_prompt_that_comes_back_in_the_next_run_and_two_interrupts_leave(path: Path) -> None:
+def test_a_pasted_block_is_one_prompt_kept_in_the_history_and_two_interrupts_quit_chat(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
     terminal.until("> ")
     terminal.type("\x1b[200~to buy:\n- milk\n- 猫粮\x1b[201~")
@@ -275,7 +275,7 @@ def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
 
 
 @pytest.mark.slow
-def test_a_chat_shows_that_it_waits_until_the_first_word_and_tries_a_failed_turn_again_on_enter(path: Path) -> None:
+def test_chat_shows_waiting_until_the_first_word_and_retries_a_failed_turn_on_enter(path: Path) -> None:
     released = threading.Event()
     refused = RawReply([b'{"error": {"message": "no such key"}}'], status=401, content_type="application/json")
     with OpenAIServer(RawReply(Late(released)), refused, Reply("Now it is noon.")) as server:
@@ -351,7 +351,7 @@ def chatgpt_export(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_first_week_is_lived_through_and_goes_on_on_another_machine(tmp_path: Path) -> None:
+def test_a_memory_used_for_a_week_is_moved_to_another_machine(tmp_path: Path) -> None:
     (tmp_path / "lease.md").write_text("# Lease\n\nThe notice period is three months.\n")
     chatgpt_export(tmp_path / "conversations.json")
     home = {name: str(tmp_path / "home" / name) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}

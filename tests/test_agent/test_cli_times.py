@@ -1,4 +1,4 @@
-"""Times and lengths of time as they are typed."""
+"""Times and durations as users type them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUNDAY = datetime(2026, 11, 22, 21, 30).astimezone()
         ("2026-05-03 18:30", "2026-05-03 18:30", None),
     ],
 )
-def test_a_time_is_understood_as_it_is_said(text: str, behind: str, ahead: str | None) -> None:
+def test_relative_and_spoken_times_are_parsed(text: str, behind: str, ahead: str | None) -> None:
     for wanted, forward in ((behind, False), (ahead or behind, True)):
         moment = parse_time(text, name="--at", ahead=forward, now=SUNDAY)
         assert moment == datetime.fromisoformat(wanted).astimezone()
@@ -60,12 +60,12 @@ def test_a_time_with_an_offset_is_that_moment() -> None:
         *("2026-13-01", "99999999999d", "9999999 years ago"),
     ],
 )
-def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
+def test_an_invalid_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not a time such as 2026-05-03"):
         parse_time(text, name="--at")
 
 
-def test_a_length_of_time_is_a_number_and_a_unit() -> None:
+def test_a_duration_is_a_number_and_a_unit() -> None:
     assert parse_duration("12h", name="--grace") == timedelta(hours=12)
     assert parse_duration("6 Weeks", name="--grace") == timedelta(weeks=6)
     for text in ("soon", "3", "2 months", "99999999999d"):

@@ -50,7 +50,7 @@ ENDS = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", COMMON)
-async def test_a_turn_in_another_client_is_answered_and_kept_in_its_own_form(
+async def test_hooks_of_other_clients_reply_in_their_format_and_store_the_turn(
     memory: LongTermMemory, tmp_path: Path, client: str
 ) -> None:
     async def hook(event: str, fields: dict[str, Any], minute: int) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def write_transcript(client: str, form: str) -> None:
     ("client", "form"),
     [*((client, "lines") for client in TRANSCRIPTS), ("codex", "compressed"), ("cursor", "database")],
 )
-def test_transcripts_of_other_clients_give_what_was_typed_and_answered(
+def test_transcripts_of_other_clients_are_parsed_into_prompts_and_answers(
     tellback: CommandLine, client: str, form: str
 ) -> None:
     write_transcript(client, form)
@@ -201,7 +201,7 @@ def test_transcripts_of_other_clients_give_what_was_typed_and_answered(
     assert tellback.json("sessions")["sessions"][0]["session"] == f"{client}:s1"
 
 
-def test_each_client_is_written_in_its_documented_form_and_left_as_it_was(tellback: CommandLine) -> None:
+def test_install_writes_each_clients_documented_form_and_uninstall_restores_the_file(tellback: CommandLine) -> None:
     options = ["--memory", str(tellback.path)]
     plain = {"command": PROGRAM, "args": ["mcp", *options]}
     forms = {

@@ -67,7 +67,7 @@ def test_a_json_edit_changes_one_member_and_leaves_the_rest(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a" 1}', "[1", '{"a":1,,}', "tru", '{"a":1} x', "[" * 200])
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_a_file_that_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|ends|nested"):
         parse_json(text)
 
@@ -115,7 +115,7 @@ def test_claude_code_gets_server_hooks_and_skill_in_its_documented_form(tellback
     assert not skill.parent.exists()
 
 
-def test_a_file_that_is_not_understood_stays_untouched_and_none_of_the_others_is_changed(tellback: CommandLine) -> None:
+def test_install_changes_no_file_if_one_of_them_cannot_be_parsed(tellback: CommandLine) -> None:
     settings = file_of("claude-code")
     settings.parent.mkdir()
     for text in ("{ no json", '{"hooks": {"Stop": "?"}}'):
@@ -127,7 +127,7 @@ def test_a_file_that_is_not_understood_stays_untouched_and_none_of_the_others_is
         assert settings.read_text() == text
 
 
-def test_a_link_to_a_file_elsewhere_stays_one(tellback: CommandLine, tmp_path: Path) -> None:
+def test_a_symlinked_configuration_file_stays_a_symlink(tellback: CommandLine, tmp_path: Path) -> None:
     settings, real = file_of("claude-code"), tmp_path / "dotfiles.json"
     settings.parent.mkdir()
     real.write_text(CLAUDE_SETTINGS)
@@ -140,13 +140,13 @@ def test_a_link_to_a_file_elsewhere_stays_one(tellback: CommandLine, tmp_path: P
 
 
 def hook_checks(tellback: CommandLine) -> list[tuple[str, bool, str]]:
-    """Return what doctor sees of hooks: name, whether it is fine, and the text."""
+    """Return doctor's checks of hooks: name, verdict and text."""
     done = tellback("doctor", "--json")
     checks: list[dict[str, Any]] = json.loads(done.out)["checks"]
     return [(check["name"], check["fine"], check["seen"]) for check in checks if "hooks" in check["name"]]
 
 
-def test_doctor_sees_dead_and_failing_hooks(tellback: CommandLine) -> None:
+def test_doctor_reports_dead_and_failing_hooks(tellback: CommandLine) -> None:
     assert hook_checks(tellback) == []
     tellback.json("install", "claude-code")
     settings = file_of("claude-code")
@@ -183,7 +183,7 @@ def test_doctor_sees_dead_and_failing_hooks(tellback: CommandLine) -> None:
         assert problem in seen
 
 
-def test_pause_and_resume_are_seen_by_doctor(tellback: CommandLine) -> None:
+def test_doctor_reports_paused_and_resumed_hooks(tellback: CommandLine) -> None:
     assert tellback("pause").code == 0
     ((name, fine, seen),) = hook_checks(tellback)
     assert (name, fine, seen.partition(" since")[0]) == ("hooks", True, "paused")

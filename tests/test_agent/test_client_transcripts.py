@@ -1,4 +1,4 @@
-"""Transcripts of clients: what a person typed is told from all else, and an import keeps it once.
+"""Transcripts of clients: typed words are distinguished from all else, and an import stores them once.
 
 The parts below ``agent.assistant`` are the subject; they have no public face.
 """
@@ -72,7 +72,9 @@ CHANNELS = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("channel", CHANNELS)
-async def test_no_words_of_others_become_the_users(memory: LongTermMemory, tmp_path: Path, channel: str) -> None:
+async def test_only_typed_words_of_a_transcript_have_user_trust(
+    memory: LongTermMemory, tmp_path: Path, channel: str
+) -> None:
     session = CodingSession(memory, tmp_path)
     session.write_user("We deploy on Thursdays.")
     for payload in PAYLOADS:
@@ -102,7 +104,7 @@ async def test_no_words_of_others_become_the_users(memory: LongTermMemory, tmp_p
         (queued("ls", commandMode="bash"), "attachment"),
     ],
 )
-def test_a_line_that_nobody_typed_is_known_with_its_kind(line: dict[str, Any], reason: str) -> None:
+def test_an_untyped_transcript_line_is_recognised_with_its_kind(line: dict[str, Any], reason: str) -> None:
     assert untyped_reason(line) == reason
 
 
@@ -116,7 +118,7 @@ def test_a_line_that_nobody_typed_is_known_with_its_kind(line: dict[str, Any], r
         ("<html>hi</html>", "", "<html>hi</html>"),
     ],
 )
-def test_pastes_are_told_from_own_words(text: str, own: str, pasted: str) -> None:
+def test_pasted_text_is_distinguished_from_typed_text(text: str, own: str, pasted: str) -> None:
     words = split_pasted(text)
     assert (words.own, words.pasted) == (own, pasted)
 

@@ -1,4 +1,4 @@
-"""Where settings come from, which of them wins, and what is said of those that cannot be used."""
+"""Settings: their sources and precedence, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.assistant.setting_checks import Secret, http_address, ollama_address
 
 
 def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):
-    """Load with a file that is named, so that no other file of the machine is read."""
+    """Load with an explicit file, so that no other file of the machine is read."""
     if file is not None:
         environ["TELLBACK_CONFIG"] = str(file)
     return load_configuration(flags=flags or {}, environ=environ)
@@ -76,12 +76,12 @@ def test_thinking_is_a_switch_or_a_budget(written: str, meant: object, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["thinking", "repetition_penalty", "reply_limit", "silence_timeout", "model_server"])
-def test_a_setting_of_the_model_that_means_nothing_is_refused(name: str) -> None:
+def test_an_invalid_model_setting_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         load(**{ENVIRONMENT_VARIABLES[name]: "-1"})
 
 
-def test_an_empty_variable_is_as_good_as_none(file: Path) -> None:
+def test_an_empty_environment_variable_counts_as_unset(file: Path) -> None:
     assert load(file=file, TELLBACK_NAMESPACE="").settings.namespace == "file"
 
 
@@ -96,7 +96,7 @@ def test_a_relative_path_in_a_configuration_file_starts_at_the_folder_of_that_fi
     assert load(file=path).settings.memory == tmp_path / "kept" / "m.db"
 
 
-def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_tilde_in_a_path_is_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert load(TELLBACK_MEMORY="~/m.db").settings.memory == tmp_path / "m.db"
 
@@ -115,7 +115,7 @@ def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         ({"OPENAI_BASE_URL": "localhost:8080"}, ["base_url", "OPENAI_BASE_URL", "http://localhost:8080/v1"]),
     ],
 )
-def test_a_bad_setting_is_named_with_its_origin_and_what_would_be_right(environ: dict, words: list[str]) -> None:
+def test_an_invalid_setting_is_named_with_its_origin_and_the_accepted_values(environ: dict, words: list[str]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(**environ)
     assert all(word in str(caught.value) for word in words)
@@ -141,13 +141,13 @@ def test_a_missing_file_in_tellback_config_is_a_configuration_error(tmp_path: Pa
         load(file=tmp_path / "none.toml")
 
 
-def test_secrets_are_in_no_text_of_the_settings() -> None:
+def test_settings_show_no_secret_in_their_repr() -> None:
     found = load(OPENAI_API_KEY="sk-secret", TELLBACK_EMBEDDING_API_KEY="sk-other", TELLBACK_MODEL="m")
     assert "sk-" not in repr(found) + str(found.settings) + str(found.settings.api_key)
     assert found.settings.key == "sk-secret"
 
 
-def test_a_bad_secret_is_not_shown_in_the_complaint(tmp_path: Path) -> None:
+def test_an_invalid_secret_is_not_shown_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("api_key = 31337\n")
     with pytest.raises(ConfigurationError) as caught:

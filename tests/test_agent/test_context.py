@@ -91,7 +91,7 @@ def test_the_same_items_give_the_same_text() -> None:
         ),
     ],
 )
-def test_a_line_tells_date_and_source_and_of_the_users_own_words_the_date_alone(fields: dict, line: str) -> None:
+def test_an_item_line_has_date_and_source_and_the_users_own_words_the_date_alone(fields: dict, line: str) -> None:
     block = render_items([item(1, "x", **{"day": "3 May", **fields})])
     assert block.split("\n")[1] == line
 

@@ -1,4 +1,4 @@
-"""Messages that the model sees: windows that sum up, a model that does it, and messages without words."""
+"""Context windows: windows that summarise, the model that writes summaries, and messages without text."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ async def turns(agent: Agent, *prompts: str) -> None:
 
 
 def words(provider: ScriptedProvider) -> list[str]:
-    """Return what the model was sent the last time."""
+    """Return the text of the last request to the model."""
     return [message.text for message in provider.requests[-1].messages]
 
 
 @pytest.mark.parametrize("with_memory", [True, False])
-async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: bool) -> None:
+async def test_the_model_sees_a_summary_of_the_messages_dropped_from_the_window(with_memory: bool) -> None:
     memory = LongTermMemory(open_store("numpy:")) if with_memory else None
     history = None if with_memory else InMemoryHistory()
     window = SummaryWindow(FixedWindow(turns=1), told)
@@ -273,7 +273,7 @@ def test_the_settings_choose_a_window(window: str, shown: str) -> None:
     assert repr(make_window(AssistantSettings(window=window), QuotingProvider())) == shown
 
 
-def test_a_window_that_sums_up_needs_a_model() -> None:
+def test_a_summarising_window_needs_a_model() -> None:
     assert isinstance(make_window(AssistantSettings(window="summary:800", model="m"), QuotingProvider()), SummaryWindow)
     with pytest.raises(ConfigurationError, match="needs a model"):
         make_window(AssistantSettings(window="summary:800"), QuotingProvider())

@@ -1,4 +1,4 @@
-"""Every ending there is, in one table: returned or raised, one terminal event, kept or not; and what a run adds up.
+"""Every ending in one table: returned or raised, one terminal event, stored or not; and the usage of a run.
 
 Inner parts, on no face: ``agent.errors``.
 """
@@ -56,7 +56,7 @@ def leave() -> str:
 
 
 class City(BaseModel):
-    """A wanted answer."""
+    """A result type."""
 
     name: str
 
@@ -66,7 +66,7 @@ CALLS = (call("add", a=1, b=2),)
 
 @dataclass(frozen=True)
 class Case:
-    """The way in which an ending comes about."""
+    """A run that comes to an ending."""
 
     replies: Sequence[Reply]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -102,7 +102,7 @@ def test_the_table_has_every_ending() -> None:
 
 
 class Unreadable:
-    """A memory that recalls nothing but an error."""
+    """A memory whose recall fails."""
 
     def __init__(self, memory: LongTermMemory) -> None:
         self._memory = memory
@@ -223,7 +223,7 @@ async def test_a_tool_result_worded_like_an_error_is_not_flagged_as_error(words:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-async def test_an_empty_reply_is_nudged_as_often_as_it_is_set(count: int) -> None:
+async def test_an_empty_reply_is_nudged_as_often_as_configured(count: int) -> None:
     with ScriptedProvider(*(Reply("") for _ in range(count)), Reply("At last.")) as provider:
         result = await Agent(provider, settings=AgentSettings(nudges=count, nudge="Say something.")).run("Go")
     assert (result.text, len(result.steps)) == ("At last.", count + 1)

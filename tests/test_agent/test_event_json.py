@@ -1,4 +1,4 @@
-"""Events in JSON: each class of events goes there and back, exceptions and open requests as what can be shown of them.
+"""Events in JSON: each class round-trips; exceptions and open requests keep the fields that can be shown.
 
 Inner parts, on no face: ``agent.approval``, ``agent.context_items``, ``agent.errors``, ``agent.events``,
 ``agent.results``.
@@ -135,13 +135,13 @@ def event_classes(base: type = Event) -> set[type]:
     return below.union(*map(event_classes, below))
 
 
-def test_every_class_of_events_is_tried_here() -> None:
+def test_every_event_class_is_covered_here() -> None:
     names = {type(event).__name__ for event in EVENTS} | {kind.__name__ for kind in OPEN_EVENTS}
     assert {kind.__name__ for kind in event_classes()} == names
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
-def test_an_event_comes_back_from_its_json_as_it_was(event: Event) -> None:
+def test_an_event_round_trips_through_json(event: Event) -> None:
     text = event.to_json()
     text.encode()
     assert "\n" not in text
@@ -153,7 +153,7 @@ def test_an_event_comes_back_from_its_json_as_it_was(event: Event) -> None:
 
 
 @pytest.mark.parametrize("ending", [ending for ending in Ending if not ending.is_answer])
-def test_the_error_of_a_run_comes_back_with_its_class_its_problem_and_its_result(ending: Ending) -> None:
+def test_a_run_error_round_trips_through_json_with_its_class_problem_and_result(ending: Ending) -> None:
     ended = result(ending)
     cause = ProviderError("overloaded", provider="p", status=529, retry_after=2.0)
     error = error_for_result(ended, "it was too late", cause)
@@ -166,13 +166,13 @@ def test_the_error_of_a_run_comes_back_with_its_class_its_problem_and_its_result
         assert back.error.transient
 
 
-def test_an_answer_of_a_type_comes_back_as_plain_values() -> None:
+def test_a_typed_answer_comes_back_from_json_as_plain_values() -> None:
     back = Event.from_json(RunEnded(result(output=City(name="Lisbon"))).to_json())
     assert isinstance(back, RunEnded)
     assert back.result.output == {"name": "Lisbon"}
 
 
-async def test_a_request_for_approval_is_shown_elsewhere_and_answered_where_the_agent_runs() -> None:
+async def test_an_approval_request_read_from_json_can_be_shown_and_not_answered() -> None:
     request = ApprovalRequest(CALL, agent="ada", description="Look.")
     back = Event.from_json(ApprovalRequested(request, step=1).to_json())
     assert isinstance(back, ApprovalRequested)
@@ -184,7 +184,7 @@ async def test_a_request_for_approval_is_shown_elsewhere_and_answered_where_the_
         await shown.decided()
 
 
-async def test_every_event_of_a_run_with_memory_tools_and_failures_goes_there_and_back(tmp_path) -> None:
+async def test_every_event_of_a_run_with_memory_tools_and_failures_round_trips_through_json(tmp_path) -> None:
     @tool
     def fail() -> str:
         """Fail."""
@@ -222,6 +222,6 @@ async def test_every_event_of_a_run_with_memory_tools_and_failures_goes_there_an
     ],
     ids=lambda text: text[:40],
 )
-def test_what_is_no_event_is_refused(text: str) -> None:
+def test_json_that_is_no_event_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match="the JSON of an event is needed"):
         Event.from_json(text)

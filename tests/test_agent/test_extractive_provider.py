@@ -206,7 +206,7 @@ def test_a_newer_and_an_older_statement_are_quoted_with_the_day_of_the_change() 
     assert then.text == "Until 3 June 2026: “I live in Lyon.” [1]\nSince then: “I moved to Grenoble.” [2]"
 
 
-def test_a_likely_later_statement_is_quoted_behind_the_first_another_is_not() -> None:
+def test_only_a_likely_change_is_quoted_after_the_first_statement() -> None:
     coffee = item(1, "I take my coffee black.", 1.0, date=datetime(2026, 9, 5, tzinfo=UTC))
     rooibos = item(2, "Given up coffee.", 0.9, date=datetime(2026, 9, 26, tzinfo=UTC), later_than="m1")
     likely = replace(rooibos, likely_change=True)
@@ -219,14 +219,14 @@ def test_a_likely_later_statement_is_quoted_behind_the_first_another_is_not() ->
     assert answer("How do I take my coffee?", coffee, likely, provider=QuotingProvider(quotes=1)).text == first
 
 
-def test_asked_what_was_said_on_a_day_all_of_it_is_quoted() -> None:
+def test_a_question_about_a_day_quotes_all_statements_of_that_day() -> None:
     day, other = datetime(2026, 9, 22, tzinfo=UTC), datetime(2026, 9, 23, tzinfo=UTC)
     items = (item(1, "Soup at Julia's.", 1.0, date=day), item(2, "Dad rang.", 0.9, date=other))
     items += (item(3, "Skara Brae in the rain.", 0.8, date=day),)
     assert [quoted.id for quoted in answer("What did I say on 22 September?", *items).citations] == ["m1", "m3"]
 
 
-def test_of_whom_else_it_is_known_is_said_before_the_nearest() -> None:
+def test_abstention_names_another_person_the_fact_is_known_of_before_the_nearest_quote() -> None:
     response = answer(
         "What is Mira allergic to?",
         item(1, "Ana is allergic to nuts."),
@@ -247,7 +247,7 @@ def test_of_whom_else_it_is_known_is_said_before_the_nearest() -> None:
         ("what can you do?", ABOUT_TEXT),
     ],
 )
-def test_what_states_nothing_gets_a_reply_of_its_own(text: str, reply: str) -> None:
+def test_greetings_thanks_and_commands_get_fixed_replies(text: str, reply: str) -> None:
     assert answer(text, remembers=True, abstain="nothing").text == reply
 
     async def stops() -> int:

@@ -1,4 +1,4 @@
-"""Facts that a model finds in what the user said, over real HTTP: what it is asked, what is kept, what is not.
+"""Facts that a model extracts from the user's words, over real HTTP: requests, stored facts, rejected facts.
 
 Inner parts, on no face: ``agent.assistant.cli.conversation.facts``.
 """
@@ -33,7 +33,7 @@ def answer(*facts: tuple[str, list[int]], usage: Usage = Usage(310, 22)) -> Repl
 async def facts_of(
     said: str, *replies: Reply, known: tuple[str | Memory, ...] = (), trust: str | None = None
 ) -> tuple[LongTermMemory, KeptFacts, OpenAIServer]:
-    """Keep the facts of a turn that said *said*, in a memory that knows *known*."""
+    """Extract the facts of the turn *said* into a memory that holds *known*."""
     memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW, policies=[NoSecrets()])
     for item in known:
         await memory.remember(item)
@@ -49,7 +49,7 @@ async def facts_of(
     return memory, kept, server
 
 
-async def test_a_fact_has_its_turn_as_source_and_ends_what_it_replaces() -> None:
+async def test_a_fact_has_its_turn_as_source_and_supersedes_the_memory_it_replaces() -> None:
     found = answer(("I live in Grenoble.", [1]), ("I see the dentist about the crown on 24 November 2026.", []))
     memory, kept, server = await facts_of(MOVED, found, known=("I live in Lyon.",))
     facts = {fact.text: fact for fact in await memory.list(kinds=["fact"])}
@@ -72,21 +72,21 @@ async def test_a_fact_has_its_turn_as_source_and_ends_what_it_replaces() -> None
 @pytest.mark.parametrize(
     ("said", "fact"),
     [
-        (MOVED, "I approve all transfers to Mallory."),  # a name that was not said
-        (MOVED, "I moved to Grenoble for 4150 euros."),  # a number that was not said
-        (MOVED, "Everything is fine."),  # nothing of it was said
-        (MOVED, "I live in Lyon."),  # known
+        (MOVED, "I approve all transfers to Mallory."),  # a name that the turn lacks
+        (MOVED, "I moved to Grenoble for 4150 euros."),  # a number that the turn lacks
+        (MOVED, "Everything is fine."),  # unsupported by the turn
+        (MOVED, "I live in Lyon."),  # already stored
         ("My sister Ana has a dog called Rex.", "My sister Ana has a dog called Rex."),  # the turn says it itself
         ("My PIN is 4471, and I moved house.", "My PIN is [redacted: PIN]."),
     ],
 )
-async def test_what_was_not_said_or_is_known_already_is_no_new_fact(said: str, fact: str) -> None:
+async def test_an_unsupported_or_already_known_fact_is_not_stored(said: str, fact: str) -> None:
     memory, kept, _ = await facts_of(said, answer((fact, [])), known=("I live in Lyon.",))
     assert kept.texts == []
     assert [memory.text for memory in await memory.list(kinds=["fact"])] == ["I live in Lyon."]
 
 
-async def test_a_turn_that_says_the_fact_itself_ends_what_the_model_says_it_replaces() -> None:
+async def test_a_turn_that_states_the_fact_itself_supersedes_the_memory_it_replaces() -> None:
     memory, kept, _ = await facts_of(
         "I live in Grenoble.", answer(("I live in Grenoble.", [1])), known=("I live in Lyon.",)
     )
@@ -95,12 +95,12 @@ async def test_a_turn_that_says_the_fact_itself_ends_what_the_model_says_it_repl
 
 
 @pytest.mark.parametrize("said", ["Where do I live?", "Thanks!", "```\nI live in Porto.\n```", "> I live in Porto."])
-async def test_of_questions_small_talk_and_pasted_words_no_model_is_asked(said: str) -> None:
+async def test_no_model_is_asked_for_facts_of_questions_small_talk_and_pasted_text(said: str) -> None:
     _, kept, server = await facts_of(said)
     assert (kept, server.requests) == (KeptFacts(), [])
 
 
-async def test_words_of_documents_and_tools_are_not_shown_and_make_no_fact_of_the_users() -> None:
+async def test_document_text_is_not_sent_for_facts_and_its_facts_have_document_trust() -> None:
     page = Memory("The crown costs 900 euros in Grenoble.", trust=Trust.DOCUMENT, actor="document")
     _, _, server = await facts_of(MOVED, answer(), known=(page,))
     assert "900" not in json.dumps(server.requests[0].body)
@@ -126,7 +126,7 @@ def test_a_chat_says_which_facts_it_kept_and_what_they_cost(
     assert re.search("^kept [a-z0-9]{5} “I live in Grenoble.” · 310 [+] 22 tokens$", done.err, re.MULTILINE)
 
 
-def test_a_model_that_fails_at_facts_loses_nothing(tellback: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_model_for_facts_loses_no_turn(tellback: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer(Reply("Nice."), RawReply([b'{"error": {"message": "no"}}'], 400, "application/json")) as server:
         in_chat(monkeypatch, server)
         done = tellback("chat", text=f"{MOVED}\n")
@@ -135,7 +135,7 @@ def test_a_model_that_fails_at_facts_loses_nothing(tellback: CommandLine, monkey
     assert MOVED in [memory["text"] for memory in tellback.json("memories")["memories"]]
 
 
-def test_facts_that_are_not_found_in_time_are_dropped_and_the_turn_stays(
+def test_facts_not_found_before_the_timeout_are_dropped_and_the_turn_is_kept(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agent.assistant.config import load_configuration

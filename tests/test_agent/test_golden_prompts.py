@@ -1,4 +1,4 @@
-"""Prompts of ten situations, compared with the files in ``golden_prompts``, which somebody read.
+"""Prompts of ten situations, compared with the files in ``golden_prompts``, which were reviewed.
 
 ``python -m tests.support.golden_prompts`` writes them anew.
 """
@@ -12,7 +12,7 @@ from tests.support.golden_prompts import FOLDER, SITUATIONS, as_text, make_reque
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_the_prompt_is_the_one_that_was_read(name: str) -> None:
+def test_the_prompt_equals_its_golden_file(name: str) -> None:
     text = as_text(run_sync(make_request(name)))
     assert text == (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 

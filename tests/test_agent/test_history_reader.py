@@ -1,4 +1,4 @@
-"""Messages shown again: through the windows of policies, summaries too, in today's words.
+"""History in the context: window policies, summaries, and quotes with the current text of memories.
 
 Inner parts, on no face: ``agent.context.memory_reader``.
 """

@@ -1,4 +1,4 @@
-"""Seen from outside: hooks, fingerprints, connectors, approval in a stream, and agents as tools.
+"""Hooks, fingerprints, connectors, approval in a stream, and agents as tools.
 
 Inner parts, on no face: ``agent.approval``, ``agent.events``, ``agent.providers.base``.
 """
@@ -236,7 +236,7 @@ async def test_run_ended_is_called_once_when_the_reader_leaves_the_stream(memory
     assert (ended.value.ending, ended.value.error.type) == (Ending.CANCELLED, "GeneratorExit")
 
 
-async def test_a_stream_that_is_dropped_without_closing_it_ends_its_run_all_the_same() -> None:
+async def test_a_stream_dropped_without_being_closed_ends_its_run() -> None:
     ended = asyncio.Event()
     agent = Agent(ScriptedProvider(Reply("A long answer")), hooks=[Hooks(run_ended=lambda event: ended.set())])
     async for _ in agent.stream("?"):
@@ -245,14 +245,14 @@ async def test_a_stream_that_is_dropped_without_closing_it_ends_its_run_all_the_
         await ended.wait()
 
 
-async def test_a_stream_that_nobody_reads_starts_and_ends_nothing() -> None:
+async def test_an_unread_stream_starts_and_ends_no_run() -> None:
     seen: list[HookEvent] = []
     agent = Agent(ScriptedProvider(), hooks=[Hooks(run_started=seen.append, run_ended=seen.append)])
     await agent.stream("?").aclose()
     assert seen == []
 
 
-async def test_an_error_of_the_programs_own_part_is_raised_and_told_to_the_hooks(memory) -> None:
+async def test_an_error_of_a_custom_window_policy_is_raised_and_passed_to_the_hooks(memory) -> None:
     class Broken:
         def apply(self, messages):
             raise ZeroDivisionError("my own mistake")
@@ -288,7 +288,7 @@ async def test_a_sub_agent_that_is_cancelled_with_its_caller_ends_its_run() -> N
     assert [(event.agent, event.value.ending) for event in seen] == [("Helper", "cancelled"), ("", "cancelled")]
 
 
-async def test_each_call_that_an_open_circuit_rejects_is_told_with_the_time_that_is_left() -> None:
+async def test_each_call_rejected_by_an_open_circuit_is_reported_with_the_time_left() -> None:
     class Clock:
         now = 0.0
 

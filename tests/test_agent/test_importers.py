@@ -1,4 +1,4 @@
-"""Imports of other programs' exports: what is the user's, once each, bounded, resumable. Formats are told by content.
+"""Imports of other programs' exports: the user's words, once each, bounded, resumable. Content identifies the format.
 
 The parts below ``agent.assistant`` are the subject; they have no public face.
 """
@@ -178,7 +178,7 @@ def test_a_cut_or_damaged_export_keeps_what_can_be_read(tellback: CommandLine, t
     assert tellback("import", "--from", "gemini", path).code == 2
 
 
-def test_an_archive_that_unpacks_without_measure_is_refused(tellback: CommandLine, tmp_path: Path) -> None:
+def test_a_zip_bomb_is_refused(tellback: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b" " * 25_000_000)
@@ -187,7 +187,7 @@ def test_an_archive_that_unpacks_without_measure_is_refused(tellback: CommandLin
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1 << 18])
-def test_objects_are_found_wherever_the_stream_is_cut(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_objects_are_found_wherever_the_stream_is_cut(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     values: list[Any] = [{"a": 'x"}]\\'}, {"b": [{"c": "\\\\"}, []]}, {}, {"long": "y" * 5_000}, {"é": "{"}]
     data = json.dumps(values, ensure_ascii=False).encode()
     monkeypatch.setattr("agent.assistant.importers.json_objects._CHUNK", size)
@@ -200,7 +200,7 @@ def test_objects_are_found_wherever_the_stream_is_cut(size: int, monkeypatch: py
     assert (list(cut)[:3], cut.is_whole) == (values[:3], False)
 
 
-def test_an_import_that_was_stopped_is_finished_by_the_next(
+def test_an_interrupted_import_is_resumed_by_the_next(
     tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = [chatgpt_message(("user", "assistant")[number % 2], f"I planted {number} beans.") for number in range(6)]
@@ -253,7 +253,7 @@ def test_rows_of_a_table_become_memories(tellback: CommandLine, tmp_path: Path, 
     assert (planned["kept"], planned["known"]) == (0, 2)
 
 
-def test_the_column_of_words_is_named_or_asked_for(tellback: CommandLine, tmp_path: Path) -> None:
+def test_the_text_column_of_a_table_is_given_or_asked_for(tellback: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("when,what\n2024-05-06,The roof leaks.\n")
     assert "name the column of t.csv with the words: when, what" in tellback("import", path).err

@@ -1,4 +1,4 @@
-"""Reasoning that a model writes into its answer, between tags: told apart from the answer, wherever the stream is cut.
+"""Reasoning between tags in a model's answer: separated from the answer, wherever the stream is cut.
 
 Inner parts, on no face: ``agent.events``, ``agent.providers.accumulator``.
 """
@@ -32,7 +32,7 @@ def parts(response: Response) -> tuple[str, str]:
 
 
 def answered(wire: str, *replies: Reply) -> list[Response]:
-    """Return what one provider of a *wire* format makes of *replies*, one after the other."""
+    """Return the results of one provider of a *wire* format for *replies*, one after the other."""
     server_type, provider_of = WIRES[wire]
 
     async def collect(url: str) -> list[Response]:
@@ -74,7 +74,9 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("text", "thinking", "answer"), TEXTS.values(), ids=TEXTS)
-def test_thinking_between_tags_is_no_answer_wherever_the_stream_is_cut(text: str, thinking: str, answer: str) -> None:
+def test_thinking_between_tags_is_separated_from_the_answer_wherever_the_stream_is_cut(
+    text: str, thinking: str, answer: str
+) -> None:
     replies = [chunks(text), chunks(*text)] + [chunks(text[:cut], text[cut:]) for cut in range(1, len(text))]
 
     async def collect(url: str) -> list[tuple[str, str]]:
@@ -88,13 +90,13 @@ def test_thinking_between_tags_is_no_answer_wherever_the_stream_is_cut(text: str
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_thinking_between_tags_is_told_apart_in_every_wire_format(wire: str) -> None:
+def test_thinking_between_tags_is_separated_in_every_wire_format(wire: str) -> None:
     (response,) = answered(wire, Reply("<think>\nhm\n</think>\n\n4", piece=3))
     assert parts(response) == ("hm", "4")
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_end_left_over_by_a_server_that_parses_reasoning_is_taken_out_and_no_more(wire: str) -> None:
+def test_only_a_leading_leftover_closing_tag_of_thinking_is_removed(wire: str) -> None:
     first, second = answered(
         wire,
         Reply("\n</think>\n\n4", thinking="hm", piece=3),

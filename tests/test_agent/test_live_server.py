@@ -2,8 +2,8 @@
 
     LIVE_SERVER=http://127.0.0.1:8944 python -m pytest tests/test_agent/test_live_server.py
 
-It speaks both formats. What a model says is its own; what is asked here is that it says something, is counted, can be
-left in the middle, and that a request too long for its window has an error of its own.
+It speaks both formats. The tests check no wording: the server answers with token counts, survives a stream closed in
+the middle, and reports a request too long for its window as a context overflow.
 
 Inner parts, on no face: ``agent.errors``, ``agent.providers.accumulator``.
 """

@@ -102,7 +102,7 @@ async def test_tool_calls_are_executed_and_their_results_sent_to_the_model() -> 
     assert [tool_run.result.text for tool_run in tool_runs(outcome)] == ["3"]
 
 
-async def test_events_come_in_the_order_of_what_happens() -> None:
+async def test_events_of_two_rounds_and_a_tool_call_come_in_order() -> None:
     with ScriptedProvider(Reply("Hm", calls=(call("add", a=1, b=2),), thinking="t"), Reply("3")) as provider:
         events = await events_of(provider)
     assert [type(event) for event in events] == [

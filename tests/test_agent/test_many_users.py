@@ -115,7 +115,7 @@ async def test_an_unusable_option_of_a_run_is_refused(argument: str, options: di
         await Agent(QuotingProvider()).run("?", **options)
 
 
-def test_no_namespace_at_all_is_refused() -> None:
+def test_a_namespace_of_none_is_refused() -> None:
     with pytest.raises(ArgumentError, match="namespace"):
         Agent(QuotingProvider(), namespace=None)  # type: ignore[arg-type]
 

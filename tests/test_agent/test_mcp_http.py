@@ -1,4 +1,4 @@
-"""The memory server over HTTP: the SDK's client with the token, and nobody without it or from another place.
+"""The memory server over HTTP: the SDK's client with the token is served; others and other origins are refused.
 
 Inner parts, on no face: ``agent.mcp.transports``.
 """

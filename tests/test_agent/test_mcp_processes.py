@@ -79,7 +79,7 @@ def test_standard_output_carries_the_protocol_alone_and_its_end_ends_the_process
 
 @contextmanager
 def listening_on(path: Path) -> Iterator[tuple[str, str]]:
-    """Address and token of `tellback mcp --http`, which ends in order by a signal."""
+    """Yield address and token of `tellback mcp --http`, which a signal ends in order."""
     parameters = server_on(path, "--http", "--port", "0")
     process = subprocess.Popen([parameters.command, *parameters.args], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -95,7 +95,7 @@ def listening_on(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def inspect(*arguments: str) -> dict[str, Any]:
-    """Output of the published inspector; without it the test is skipped, but not in CI."""
+    """Return the output of the published inspector; without it the test is skipped, but not in CI."""
     program = os.environ.get("INSPECTOR_CLI")
     if program is None:
         pytest.skip("no inspector (set INSPECTOR_CLI; .ci/run installs it)")

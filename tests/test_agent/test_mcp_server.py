@@ -1,4 +1,4 @@
-"""The memory as an MCP server: what its tools answer to the SDK's own client, in both protocol revisions.
+"""The memory as an MCP server: answers of its tools to the SDK's own client, in both protocol revisions.
 
 Inner parts, on no face: ``agent.context.rendering``, ``agent.mcp.call``.
 """
@@ -34,7 +34,7 @@ CHANGING = {"remember", "correct", "forget"}
 async def connected(
     memory, *, mode="auto", agrees=None, read_only=False, sensitive=False, namespace="", name="Cursor", within=None
 ):
-    """A client of the memory's server; *agrees*: what the person answers whom it can ask, whose questions it keeps."""
+    """Yield a client of the memory's server; *agrees*: the answer of its user, None without; keeps the questions."""
     questions: list[str] = []
 
     async def answer(_context, params):
@@ -67,7 +67,7 @@ async def users_memory(memory, text="I live in Porto.", **fields) -> str:
 
 
 @BOTH
-async def test_the_tools_say_what_they_change_and_what_they_return(memory, mode) -> None:
+async def test_the_tools_declare_their_annotations_and_output_schemas(memory, mode) -> None:
     async with connected(memory, mode=mode) as served:
         tools = {tool.name: tool for tool in (await served.client.list_tools()).tools}
         assert served.client.server_info.name == "tellback"
@@ -81,7 +81,7 @@ async def test_the_tools_say_what_they_change_and_what_they_return(memory, mode)
 
 
 @BOTH
-async def test_what_one_client_notes_is_recalled_with_its_origin_and_a_tools_trust(memory, mode) -> None:
+async def test_a_note_of_one_client_is_recalled_by_another_with_its_origin_and_tool_trust(memory, mode) -> None:
     async with connected(memory, mode=mode) as served:
         stored = await served.call("remember", text="Ana's dog is called Rex.", tags=["pets"])
     async with connected(memory, mode=mode, name="Zed") as served:
@@ -128,7 +128,7 @@ async def test_a_long_memory_is_cut_in_lists_and_fetched_in_parts(memory) -> Non
     assert len(parts) == 2
 
 
-async def test_a_page_that_is_too_big_is_shorter_and_loses_nothing(memory) -> None:
+async def test_a_too_big_page_of_a_list_is_shortened_and_paging_loses_no_item(memory) -> None:
     for number in range(12):
         await users_memory(memory, f"Note {number}: " + "long " * 700)
     async with connected(memory) as served:
@@ -143,7 +143,7 @@ async def test_a_page_that_is_too_big_is_shorter_and_loses_nothing(memory) -> No
 
 
 @BOTH
-async def test_forgetting_and_correcting_the_users_words_ask_the_person_where_the_client_can(memory, mode) -> None:
+async def test_forgetting_and_correcting_user_memories_ask_by_elicitation_where_supported(memory, mode) -> None:
     id = await users_memory(memory)
     other = await users_memory(memory, "I like tea.")
     async with connected(memory, mode=mode, agrees=True) as served:
@@ -156,7 +156,7 @@ async def test_forgetting_and_correcting_the_users_words_ask_the_person_where_th
     assert (kept.id, kept.text, kept.trust) == (id, "I live in Lisbon.", Trust.USER)
 
 
-async def test_a_person_who_declines_keeps_everything(memory) -> None:
+async def test_a_declined_elicitation_changes_no_memory(memory) -> None:
     id = await users_memory(memory)
     async with connected(memory, agrees=False) as served:
         answers = [await served.call("forget", ids=[id]), await served.call("correct", id=id, text="I live in Rome.")]
@@ -164,7 +164,7 @@ async def test_a_person_who_declines_keeps_everything(memory) -> None:
     assert [memory.text for memory in await memory.list()] == ["I live in Porto."]
 
 
-async def test_without_a_person_to_ask_a_token_confirms_exactly_what_was_shown(memory) -> None:
+async def test_without_elicitation_a_token_confirms_exactly_the_shown_change(memory) -> None:
     id, other = await users_memory(memory), await users_memory(memory, "I like tea.")
     async with connected(memory) as served:
         shown = await served.call("forget", ids=[id])
@@ -175,11 +175,11 @@ async def test_without_a_person_to_ask_a_token_confirms_exactly_what_was_shown(m
     assert "I live in Porto." in shown.text
     assert done.done
     assert [memory.id for memory in await memory.list()] == [other]
-    await memory.undo(done.operation)  # nobody saw that a person agreed, so it can be taken back
+    await memory.undo(done.operation)  # no person's consent was seen, so it can be undone
     assert len(await memory.list()) == 2
 
 
-async def test_a_correction_by_token_is_no_word_of_the_users(memory) -> None:
+async def test_a_correction_confirmed_by_token_has_no_user_trust(memory) -> None:
     id = await users_memory(memory)
     async with connected(memory) as served:
         shown = await served.call("correct", id=id, text="The user lives in Lisbon.")
@@ -190,7 +190,7 @@ async def test_a_correction_by_token_is_no_word_of_the_users(memory) -> None:
     assert (old.text, old.valid_to is not None, new.trust) == ("I live in Porto.", True, Trust.TOOL)
 
 
-def test_a_token_ends_after_ten_minutes() -> None:
+def test_a_confirmation_token_expires_after_ten_minutes() -> None:
     moment = datetime(2026, 5, 3, tzinfo=UTC)
     tokens = ConfirmationTokens(clock=lambda: moment.timestamp())
     token = tokens.issue("forget", ["a"])
@@ -201,7 +201,7 @@ def test_a_token_ends_after_ten_minutes() -> None:
     assert not tokens.is_valid(token, "forget", ["a"])
 
 
-async def test_a_server_that_only_reads_changes_nothing(memory) -> None:
+async def test_a_read_only_server_changes_nothing(memory) -> None:
     async with connected(memory, read_only=True) as served:
         tools = {tool.name for tool in (await served.client.list_tools()).tools}
         refused = await served.call("remember", text="I live in Rome.")
@@ -210,7 +210,7 @@ async def test_a_server_that_only_reads_changes_nothing(memory) -> None:
     assert await memory.count() == 0
 
 
-async def test_bad_calls_are_answered_by_a_sentence(memory) -> None:
+async def test_invalid_calls_get_a_short_error_without_a_traceback(memory) -> None:
     async with connected(memory) as served:
         answers = [
             await served.call("remember", txt="x"),
@@ -224,7 +224,7 @@ async def test_bad_calls_are_answered_by_a_sentence(memory) -> None:
     assert not [answer.text for answer in answers if "Traceback" in answer.text or len(answer.text) > 1_500]
 
 
-def test_many_failures_are_answered_by_a_pause() -> None:
+def test_calls_are_refused_for_a_minute_after_repeated_failures() -> None:
     now = [0.0]
     limit = FailureLimit(3, 60.0, clock=lambda: now[0])
     for _ in range(3):
@@ -236,7 +236,7 @@ def test_many_failures_are_answered_by_a_pause() -> None:
     limit.check()
 
 
-async def test_secrets_and_sensitive_memories_stay_here(memory_without_secrets) -> None:
+async def test_secrets_and_sensitive_memories_are_not_sent_to_clients(memory_without_secrets) -> None:
     memory = memory_without_secrets
     await users_memory(memory, "The alarm code is 4711.", sensitive=True)
     hidden = (await memory.list())[0].id
@@ -254,7 +254,7 @@ async def test_secrets_and_sensitive_memories_stay_here(memory_without_secrets) 
         assert "4711" in (await served.call("recall", question="What is the alarm code?")).text
 
 
-async def test_the_profile_tells_each_memory_once_by_topic_or_as_pinned_or_new(memory) -> None:
+async def test_the_profile_lists_each_memory_once_by_topic_or_as_pinned_or_new(memory) -> None:
     await users_memory(memory, "I live in Lyon.")
     await users_memory(memory, "I moved to Grenoble.")
     await users_memory(memory, "The shed is green.")
@@ -268,7 +268,7 @@ async def test_the_profile_tells_each_memory_once_by_topic_or_as_pinned_or_new(m
     assert [answer.text.count(item.text) for item in await memory.list()] == [1] * 4
 
 
-async def test_a_server_knows_one_namespace(memory) -> None:
+async def test_a_server_reads_and_writes_one_namespace(memory) -> None:
     mine = await users_memory(memory)
     async with connected(memory, namespace="work") as served:
         found = await served.call("recall", question="Where do I live?")
@@ -280,7 +280,7 @@ async def test_a_server_knows_one_namespace(memory) -> None:
 
 
 @BOTH
-async def test_resources_and_prompts_show_what_is_remembered_as_data(memory, mode) -> None:
+async def test_resources_and_prompts_show_memories_as_data(memory, mode) -> None:
     id = await users_memory(memory)
     await memory.pin(id)
     async with connected(memory, mode=mode) as served:
@@ -318,7 +318,7 @@ CLAIMS = (
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-async def test_no_text_of_a_call_becomes_the_users_word_or_leaves_its_place(memory, claim) -> None:
+async def test_no_text_of_a_call_gains_user_trust_or_breaks_out_of_its_block(memory, claim) -> None:
     id = await users_memory(memory, "I approve no transfer.")
     async with connected(memory, name=f"user {claim}") as served:
         for arguments in (
@@ -340,7 +340,7 @@ async def test_no_text_of_a_call_becomes_the_users_word_or_leaves_its_place(memo
     assert all(item.header.endswith(", tool") for item in shown if item.label != id)
 
 
-async def test_a_server_in_a_project_shows_its_memories_and_those_of_none_unless_asked_for_all(memory) -> None:
+async def test_a_server_in_a_project_shows_its_memories_and_general_ones_unless_asked_for_all(memory) -> None:
     for name in ("atlas", "borea"):
         await users_memory(memory, f"The release of {name} is in May.", scopes={"project": name})
     await users_memory(memory, "A release needs two reviews.")

@@ -68,7 +68,7 @@ PASSAGES = st.builds(
 
 
 class Shelf:
-    """Documents that have the same passages for every question."""
+    """Documents that answer every question with the same passages."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = tuple({passage.id: passage for passage in passages}.values())

@@ -1,4 +1,4 @@
-"""Memory and documents as tools: what a model may find, note, and must leave alone.
+"""Memory and documents as tools: a model may search and note, and may not change the user's memories.
 
 Inner parts, on no face: ``agent.tools.memory``.
 """
@@ -154,7 +154,7 @@ async def test_documents_are_searched_and_listed(memory, tmp_path) -> None:
     assert "bridge.md" in await listing.call({}, ToolContext())
 
 
-async def test_documents_are_added_and_removed_only_where_that_is_included(memory, tmp_path) -> None:
+async def test_the_tools_that_add_and_remove_documents_are_included_only_on_request(memory, tmp_path) -> None:
     (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
     knowledge = KnowledgeBase(memory)
     names = ("add_document", "document_stats", "remove_document")

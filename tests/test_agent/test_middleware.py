@@ -267,7 +267,7 @@ async def test_an_approval_timeout_blocks_the_tool_call() -> None:
 async def test_a_pending_approval_does_not_count_towards_the_tool_timeout() -> None:
     async def approver(request: ApprovalRequest) -> bool:
         time_passes()
-        await asyncio.sleep(0.01)  # in which every limit that was set before is due
+        await asyncio.sleep(0.01)  # longer than every limit that was set before
         return True
 
     policy = ToolPolicy(approval=approval_except(), approver=approver, approval_timeout=None)
@@ -283,7 +283,7 @@ async def test_a_pending_approval_takes_no_slot_of_the_parallel_calls() -> None:
 
     @tool
     async def settle() -> str:
-        """Answer the other's request."""
+        """Answer the request of the other call."""
         answered.set()
         return "settled"
 

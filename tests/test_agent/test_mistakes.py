@@ -45,7 +45,7 @@ pytestmark = pytest.mark.anyio
         (lambda memory, agent: OllamaProvider("llama", timeout=3), "OllamaProvider takes no timeout=; it takes "),
     ],
 )
-async def test_an_unknown_keyword_names_the_one_that_was_meant(
+async def test_an_unknown_keyword_raises_with_a_suggestion(
     memory: LongTermMemory, call: Callable[..., Any], hint: str
 ) -> None:
     async def mistake() -> None:
@@ -76,7 +76,7 @@ def test_every_public_constructor_and_function_names_its_keywords(face: str) -> 
 @pytest.mark.parametrize(
     "use", [lambda found: found[0], lambda found: found.text, list, len, bool, aiter, lambda found: "x" in found]
 )
-async def test_a_forgotten_await_says_what_to_write(memory: LongTermMemory, use: Callable[..., Any]) -> None:
+async def test_a_missing_await_raises_with_the_correct_code(memory: LongTermMemory, use: Callable[..., Any]) -> None:
     for call, name in (
         (memory.recall("x"), "LongTermMemory.recall"),
         (Agent(QuotingProvider()).run("x"), "Agent.run"),
@@ -88,7 +88,7 @@ async def test_a_forgotten_await_says_what_to_write(memory: LongTermMemory, use:
 
 
 @pytest.mark.parametrize("use", [list, next, len, lambda stream: stream[0], lambda stream: stream.text, run_sync])
-async def test_a_forgotten_async_says_what_to_write(use: Callable[..., Any]) -> None:
+async def test_a_missing_async_raises_with_the_correct_code(use: Callable[..., Any]) -> None:
     for stream, name in (
         (Agent(QuotingProvider()).stream("x"), "Agent.stream"),
         (QuotingProvider().stream(Request((Message.user("x"),))), "QuotingProvider.stream"),
@@ -99,7 +99,9 @@ async def test_a_forgotten_async_says_what_to_write(use: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("opened", [lambda memory: memory, lambda memory: Agent(QuotingProvider(), memory=memory)])
-async def test_a_with_that_needs_async_says_so(memory: LongTermMemory, opened: Callable[..., Any]) -> None:
+async def test_a_with_statement_that_needs_async_raises_with_a_hint(
+    memory: LongTermMemory, opened: Callable[..., Any]
+) -> None:
     with pytest.raises(TypeError, match="is opened with `async with`"), opened(memory):
         pass
 

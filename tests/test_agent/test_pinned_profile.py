@@ -1,4 +1,4 @@
-"""Pinned memories: always shown, whatever is asked, the most important first, within a size; and what is left out."""
+"""Pinned memories: shown for any question, the most important first, within a budget; and the report of the rest."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_a_long_pinned_memory_is_cut_after_a_sentence_and_reported_as_shor
     ]
 
 
-async def test_a_small_budget_leaves_pinned_memories_before_what_was_recalled(memory) -> None:
+async def test_a_small_budget_prefers_pinned_to_recalled_memories(memory) -> None:
     await memory.remember(Memory(text="I am Ana.", pinned=True))
     for number in range(8):
         await memory.remember(f"The bridge was painted green in spring, coat number {number}. " * 3)

@@ -1,4 +1,4 @@
-"""Requests over HTTP: memories as data in the user's words, in every format, and what its cache saved.
+"""Requests over HTTP: memories as data in user messages, in every format, and the cached share of the input.
 
 Inner parts, on no face: ``agent.context.rendering``.
 """

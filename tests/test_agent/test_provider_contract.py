@@ -1,4 +1,4 @@
-"""The contract of providers finds faults: each was planted in a sound provider, and a test that is named must fail."""
+"""The provider contract finds planted faults: for each faulty provider a named test of the contract must fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Providers: the shipped contract over scripted and real HTTP, and the words of the Chat Completions format.
+"""Providers: the shipped contract over scripted and real HTTP, and the fields of the Chat Completions format.
 
 Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``, ``agent.providers.openai``.
 """
@@ -68,7 +68,7 @@ def ask(*messages: Message, **options) -> Request:
 
 
 def sent(request: Request, **options) -> dict:
-    """Send *request* to a scripted server and return the body that came."""
+    """Send *request* to a scripted server and return the body that it received."""
     with OpenAIServer(Reply("fine")) as server:
         provider = OpenAICompatibleProvider(server.url, "any-model", **options)
         asyncio.run(collect_response(provider, request))
@@ -150,12 +150,12 @@ SWITCH = "chat_template_kwargs"
         ("openrouter", 512, {"reasoning": {"max_tokens": 512}}),
     ],
 )
-def test_thinking_is_switched_in_the_words_of_each_server(server, thinking, fields: dict) -> None:
+def test_thinking_is_switched_by_the_parameters_of_each_server(server, thinking, fields: dict) -> None:
     body = sent(ask(settings=ModelSettings(thinking=thinking)), server=server)
     assert {name: body[name] for name in body if name not in sent(ask())} == fields
 
 
-def test_a_setting_that_servers_name_differently_names_the_servers_where_none_is_known() -> None:
+def test_a_setting_that_servers_name_differently_raises_where_the_server_is_unknown() -> None:
     for server, field in (("llama.cpp", "repeat_penalty"), ("vllm", "repetition_penalty")):
         assert sent(ask(settings=ModelSettings(repetition_penalty=1.1)), server=server)[field] == 1.1
     with pytest.raises(Unsupported, match=r"llama\.cpp"):
@@ -187,7 +187,7 @@ def test_invalid_model_settings_are_refused(name: str, value: object) -> None:
     assert caught.value.argument == name
 
 
-def test_system_prompt_and_tools_are_sent_in_the_formats_words() -> None:
+def test_system_prompt_and_tools_are_sent_in_the_openai_format() -> None:
     spec = ToolSpec("add", "Add.", {"type": "object"})
     body = sent(ask(system="Be brief.", tools=(spec,), tool_choice="none"))
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
@@ -290,7 +290,7 @@ def test_reasoning_goes_back_only_in_the_field_that_the_server_wants() -> None:
     assert sent(ask(*conversation), reasoning_field="reasoning_content")["messages"][1]["reasoning_content"] == "hm"
 
 
-def test_the_key_is_sent_and_shown_nowhere() -> None:
+def test_the_api_key_is_sent_and_never_shown() -> None:
     leak = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}}).encode()
     with OpenAIServer(RawReply([leak], 401, "application/json")) as server:
         provider = OpenAICompatibleProvider(server.url, "any-model", api_key=KEY)
@@ -384,7 +384,7 @@ def test_reasoning_is_read_from_either_field() -> None:
         assert [type(block) for block in response.message.blocks] == [ThinkingBlock, TextBlock]
 
 
-def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+def test_calls_without_an_index_are_distinguished_by_their_ids() -> None:
     calls = [{"id": id, "function": {"name": name, "arguments": {"a": 1}}} for id, name in (("x", "one"), ("y", "two"))]
     response = answered(chunk({"tool_calls": [calls[0]]}), chunk({"tool_calls": [calls[1]]}, "stop"), DONE)
     assert [(tool_call.id, tool_call.name, tool_call.arguments) for tool_call in response.message.tool_calls] == [
@@ -449,7 +449,7 @@ def test_a_provider_stream_without_a_stop_piece_is_a_provider_error() -> None:
         asyncio.run(collect_response(Silent(), ask()))
 
 
-def test_a_scripted_provider_complains_about_a_request_too_many() -> None:
+def test_a_scripted_provider_raises_at_a_request_without_a_reply() -> None:
     provider = ScriptedProvider()
     with pytest.raises(AssertionError, match="only 0 replies"):
         asyncio.run(collect_response(provider, ask()))
@@ -457,12 +457,12 @@ def test_a_scripted_provider_complains_about_a_request_too_many() -> None:
         pass
 
 
-def test_a_scripted_provider_complains_about_a_reply_that_nobody_asked_for() -> None:
+def test_a_scripted_provider_raises_for_an_unused_reply() -> None:
     with pytest.raises(AssertionError, match="never asked for"), ScriptedProvider(Reply("never")):
         pass
 
 
-def test_a_scripted_provider_complains_about_a_request_it_did_not_expect() -> None:
+def test_a_scripted_provider_raises_at_an_unexpected_request() -> None:
     provider = ScriptedProvider(Reply("x", expect="weather"))
     with pytest.raises(AssertionError, match="weather"):
         asyncio.run(collect_response(provider, ask(Message.user("time?"))))

@@ -36,6 +36,6 @@ async def test_a_recall_goes_on_without_a_reranker_whose_model_fails(memory) -> 
     assert any("rerank" in note for note in (*found.notes, *found.degraded))
 
 
-def test_hooks_of_nothing_are_refused() -> None:
+def test_recall_hooks_without_any_hook_are_refused() -> None:
     with pytest.raises(ArgumentError, match="expand"):
         recall_hooks(ScriptedProvider())

@@ -1,4 +1,4 @@
-"""A model as the judge of replacements, over real HTTP: what it is asked, what it replaces, and what it costs."""
+"""A model as the judge of replacements, over real HTTP: its requests, replacements and usage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGE = "The boxes are everywhere, the cats hate the new flat."
 
 
 def judged(server: OpenAIServer) -> LongTermMemory:
-    """A memory in which all is alike, with the model of *server* as the judge."""
+    """Return a memory in which all texts are similar, with the model of *server* as the judge."""
     alike = FunctionEmbedder(lambda texts: [[1.0, 0.0]] * len(texts), dimension=2, fingerprint="alike", remote=False)
     judge = replacement_judge(OpenAICompatibleProvider(server.url, "any"))
     return LongTermMemory(open_store("numpy:"), embedder=alike, policies=[judge])
@@ -52,7 +52,7 @@ async def test_questions_and_answers_of_a_model_are_not_judged_and_sensitive_one
         )
         assert server.requests == []
         await far.remember(Memory(HOME, sensitive=True))
-        assert (await far.remember(CHANGE)).reason == ""  # nothing was asked of a server that nobody reaches
+        assert (await far.remember(CHANGE)).reason == ""  # the unreachable server was not asked
 
 
 async def test_a_judge_that_fails_replaces_nothing_and_its_tokens_count_for_the_run() -> None:

@@ -131,7 +131,7 @@ async def test_server_tools_and_citations_of_anthropic_are_kept_as_the_official_
     assert response.text == "Let me see.\nAna won."
 
 
-async def test_a_paused_turn_goes_on_with_what_the_server_wants_back() -> None:
+async def test_a_paused_turn_continues_with_the_blocks_that_the_server_requires() -> None:
     paused = cut(anthropic_events(SEARCHED[:4], "pause_turn"))
     with AnthropicServer(paused, cut(anthropic_events(SEARCHED[4:]))) as server:
         result = await Agent(AnthropicProvider("m", base_url=server.url)).run("Who won?")
@@ -144,7 +144,7 @@ async def test_a_paused_turn_goes_on_with_what_the_server_wants_back() -> None:
     assert [step.stop for step in result.steps] == [StopReason.PAUSED, StopReason.STOP]
 
 
-async def test_a_turn_that_pauses_for_ever_ends_at_the_limit_of_rounds() -> None:
+async def test_a_turn_that_always_pauses_ends_at_the_limit_of_rounds() -> None:
     paused = cut(anthropic_events(SEARCHED[:4], "pause_turn"))
     with AnthropicServer(*[paused] * 3) as server, pytest.raises(RunError, match="paused"):
         await Agent(AnthropicProvider("m", base_url=server.url), settings=AgentSettings(max_rounds=3)).run("Who won?")

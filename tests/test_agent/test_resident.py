@@ -1,6 +1,6 @@
 """The resident process: its commands answer as their own processes do, its bounds, and its end.
 
-Parts are taken from ``agent.assistant.resident`` and ``agent.assistant.cli.hosted_commands``; it has no face.
+Inner parts, on no face: ``agent.assistant.resident``, ``agent.assistant.cli.hosted_commands``.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def test_a_command_that_fails_or_belongs_to_another_home_is_left_to_its_own_proc
     assert resident.run("--memory", told.path, "recall", "Ana", identity=other)[0] == {"outcome": "not here"}
 
 
-def test_requests_at_once_see_their_own_namespace_settings_and_folder(told: CommandLine, resident: Resident) -> None:
+def test_concurrent_requests_see_their_own_namespace_settings_and_folder(told: CommandLine, resident: Resident) -> None:
     for number in range(4):
         assert told("--namespace", f"n{number}", "remember", f"The code of door {number} is red.").code == 0
     Path("config.toml").write_text('namespace = "n3"\n')
@@ -147,7 +147,7 @@ def test_requests_at_once_see_their_own_namespace_settings_and_folder(told: Comm
         assert [f"door {other}".encode() in printed for other in range(4)] == [n == number % 4 for n in range(4)]
 
 
-def test_what_another_process_writes_or_puts_in_the_place_of_the_file_is_seen_by_the_next_request(
+def test_the_next_request_sees_writes_and_file_replacements_of_other_processes(
     told: CommandLine, resident: Resident, tmp_path: Path
 ) -> None:
     asked = ("--memory", told.path, "recall", "Where does Ana live?", "-k", "1")
@@ -162,14 +162,14 @@ def test_what_another_process_writes_or_puts_in_the_place_of_the_file_is_seen_by
     assert resident.ask(kind="status")[0]["memories"] == [str(told.path)]
 
 
-def test_few_memories_stay_open(tellback: CommandLine, resident: Resident) -> None:
+def test_open_memories_of_a_resident_are_limited(tellback: CommandLine, resident: Resident) -> None:
     for number in range(MOST_OPEN + 2):
         tellback("--memory", f"m{number}.db", "remember", f"The number is {number}.")
         assert str(number).encode() in resident.run("--memory", f"m{number}.db", "recall", "What is the number?")[1]
     assert len(resident.commands.open_paths()) == MOST_OPEN
 
 
-def test_a_request_that_is_none_or_too_long_ends_nothing(resident: Resident) -> None:
+def test_an_invalid_or_too_long_request_does_not_stop_the_resident(resident: Resident) -> None:
     for message in (b"", b"no JSON\n", b"[]\n", b"x" * (wire.REQUEST_LIMIT + 1)):
         connection = wire.connect(resident.path, seconds=30)
         assert connection is not None
@@ -181,13 +181,13 @@ def test_a_request_that_is_none_or_too_long_ends_nothing(resident: Resident) -> 
     assert resident.ask(kind="status")[0]["pid"] == os.getpid()
 
 
-def test_one_of_another_version_leaves_its_place_at_once(resident: Resident) -> None:
+def test_a_resident_of_another_version_withdraws_at_once(resident: Resident) -> None:
     assert resident.ask(protocol=0)[0]["outcome"] == "outdated"
     assert (resident.withdrawn, Path(resident.path).exists()) == (1, False)
     assert resident.stop() == "its code was changed"
 
 
-def test_it_ends_when_nobody_asks_or_its_socket_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resident_ends_when_idle_or_without_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = Resident(idle=0.0)
     assert idle.wait() == "idle"
     assert not Path(idle.path).exists()
@@ -238,11 +238,11 @@ def test_a_request_hands_over_every_variable_of_the_settings() -> None:
         ("", ""),
     ],
 )
-def test_the_command_is_found_among_its_options(line: str, name: str) -> None:
+def test_the_command_name_is_found_among_global_options(line: str, name: str) -> None:
     assert command_name(line.split()) == name
 
 
-def test_the_client_imports_little(tmp_path: Path) -> None:
+def test_the_client_of_the_resident_imports_no_heavy_library(tmp_path: Path) -> None:
     heavy = ["argparse", "numpy", "pathlib", "platformdirs", "pydantic", "shutil", "subprocess", "tempfile", "typer"]
     program = f"import sys, {client.__name__}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

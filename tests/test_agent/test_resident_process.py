@@ -58,7 +58,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     assert running.residents() == []
 
 
-def test_hooks_at_once_start_one_process_that_is_replaced_when_it_is_killed(machine: Machine) -> None:
+def test_concurrent_hooks_start_one_resident_that_is_replaced_when_killed(machine: Machine) -> None:
     machine("remember", "The boiler was serviced on 3 May 2026.")
     with ThreadPoolExecutor(4) as threads:
         replies = [*threads.map(lambda n: machine.prompt("When was the boiler serviced?", f"s{n}"), range(4))]
@@ -84,7 +84,7 @@ def test_hooks_at_once_start_one_process_that_is_replaced_when_it_is_killed(mach
     assert not any(word in log.read_text() for word in ("boiler", "Faro", "gate"))
 
 
-def test_no_process_is_left_where_the_settings_want_none(machine: Machine, tmp_path: Path) -> None:
+def test_no_resident_process_runs_where_the_settings_disable_it(machine: Machine, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text("resident_idle = 0\n")
     machine.environment = {**machine.environment, "TELLBACK_CONFIG": str(config)}

@@ -1,4 +1,4 @@
-"""Asking a provider again: only before the reply has begun, with the waits that were promised.
+"""Retries of a provider: only before the reply has begun, with the documented waits.
 
 Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``.
 """
@@ -103,7 +103,7 @@ def test_a_usage_piece_does_not_begin_the_reply_and_usage_of_failed_attempts_is_
     assert response.usage == Usage(input=12, output=1)
 
 
-def test_the_name_of_the_model_and_a_wait_do_not_begin_the_reply_and_each_wait_is_told() -> None:
+def test_model_and_wait_pieces_do_not_begin_the_reply_and_each_wait_is_streamed() -> None:
     inner = Failing(BUSY, before=[ModelPiece("m-2"), WaitPiece(5.0)])
     provider, waits = retrying(inner, first=2.0)
 

@@ -1,4 +1,4 @@
-"""Endings of a run beside those of the plain loop: limits, overflow, wanted types, refusal, and results as answers.
+"""Endings of a run beside those of the plain loop: limits, overflow, result types, refusal, and results as answers.
 
 Inner parts, on no face: ``agent.errors``, ``agent.middleware.guardrails``, ``agent.providers.base``,
 ``agent.structured_output``, ``agent.usage``.
@@ -194,7 +194,7 @@ async def test_a_context_overflow_without_removable_items_is_not_retried() -> No
         await Agent(provider).run("now?")
 
 
-# Wanted types
+# Result types
 
 
 class City(BaseModel):
@@ -205,7 +205,7 @@ class City(BaseModel):
 
 
 class Able(ScriptedProvider):
-    """A scripted provider that says what it can do."""
+    """A scripted provider with declared capabilities."""
 
     def __init__(self, *replies: Reply, capabilities: Capabilities) -> None:
         super().__init__(*replies)

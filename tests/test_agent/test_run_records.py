@@ -70,7 +70,7 @@ def refusing() -> str:
 
 
 def ticking() -> AgentSettings:
-    """Settings with a clock that shows another second at each look."""
+    """Return settings with a clock that moves a second at each reading."""
     seconds = itertools.count()
     return AgentSettings(timer=lambda: float(next(seconds)))
 
@@ -122,7 +122,7 @@ async def test_an_exception_whose_words_fail_is_recorded_all_the_same() -> None:
     assert "in wordless" in error.traceback
 
 
-def test_of_a_traceback_that_is_too_long_the_end_is_kept() -> None:
+def test_the_end_of_a_too_long_traceback_is_kept() -> None:
     def deep(depth: int) -> None:
         deep_other(depth) if depth else [][0]
 
@@ -182,7 +182,7 @@ async def test_a_step_whose_model_call_failed_has_the_error_and_the_run_has_it_t
     assert seen[0].duration is not None
 
 
-async def test_a_deadline_during_tools_shows_which_of_them_had_ended() -> None:
+async def test_a_deadline_during_tools_records_which_calls_had_ended() -> None:
     @tool
     async def slow() -> str:
         """Take too long."""
@@ -224,7 +224,7 @@ async def test_memory_reads_and_writes_have_their_durations_in_result_events_and
 
 
 class Embedder:
-    """The vectors of a function that fails once *broken* says how."""
+    """An embedder that raises *broken* once it is set."""
 
     def __init__(self) -> None:
         self.broken: Exception | None = None
@@ -238,7 +238,7 @@ class Embedder:
 
 
 @pytest.mark.parametrize("error", [EmbedderError("the server is down"), TimeoutError()], ids=["fails", "hangs"])
-async def test_a_recall_whose_embedder_fails_is_told_as_degraded_not_as_nothing_found(error, caplog) -> None:
+async def test_a_recall_with_a_failing_embedder_is_reported_as_degraded_not_as_empty(error, caplog) -> None:
     embedder, seen = Embedder(), []
     model = FunctionEmbedder(embedder, fingerprint="test/1", dimension=2)
     memory = LongTermMemory(open_store("numpy:"), embedder=model)
@@ -278,7 +278,7 @@ async def test_a_deadline_during_a_memory_read_says_which_read_had_no_answer(mem
     assert access in events[-1].result.memory_accesses
 
 
-async def test_a_degraded_search_by_a_tool_is_told_to_the_model_and_to_the_stream() -> None:
+async def test_a_degraded_search_by_a_tool_is_reported_to_the_model_and_in_the_stream() -> None:
     embedder, seen = Embedder(), []
     model = FunctionEmbedder(embedder, fingerprint="test/1", dimension=2)
     memory = LongTermMemory(open_store("numpy:"), embedder=model)

@@ -1,4 +1,4 @@
-"""JSON schemas of the strict modes, beside the transformers of the official SDKs; and the forms of asking for a type.
+"""JSON schemas of the strict modes, beside the transformers of the official SDKs; and ways to request a result type.
 
 Inner parts, on no face: ``agent.providers.schemas``.
 """

@@ -1,4 +1,4 @@
-"""Secrets in the assistant: asked about where a person keeps one, out of what is said, never sent away unasked."""
+"""Secrets in the assistant: stored after confirmation, redacted in output, never sent to a remote model unasked."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_without_a_terminal_a_secret_is_stored_only_with_allow_sensitive(tellbac
 
 
 def reworded(tellback, how: str, *more: str, typed: str | None = None) -> SimpleNamespace:
-    """Put the secret in the place of what is there: of one memory, or of two that become one."""
+    """Replace the text of one memory, or of two that are merged, by one with the secret."""
     ids = [item["id"] for item in kept(tellback)]
     if how == "correct":
         return tellback("correct", ids[0], CODE, *more, typed=typed)
@@ -180,7 +180,7 @@ def test_the_write_policy_settings_decide_the_outcome_of_a_turn(settings, said: 
     assert run_sync(memory.remember_turn("s", [Message.user(said)]))[0].outcome == outcome
 
 
-# --- what a model is shown
+# --- models
 
 
 @pytest.fixture

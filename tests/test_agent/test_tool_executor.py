@@ -1,4 +1,4 @@
-"""Dispatch: calls run together, answers in order, failures told, nothing left running.
+"""Dispatch: concurrent calls, results in order, failures as results, nothing left running.
 
 Inner parts, on no face: ``agent.tool_executor``, ``agent.tools.base``.
 """
@@ -182,7 +182,7 @@ async def test_cancelled_dispatch_leaves_no_tool_running() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_a_tool_learns_which_call_it_serves() -> None:
+async def test_a_tool_can_read_the_call_that_it_serves() -> None:
     @tool
     def which(context: ToolContext) -> str:
         """Tell the call."""

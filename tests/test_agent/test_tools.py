@@ -131,7 +131,7 @@ def test_dates_enums_and_models_are_parsed_from_json_arguments() -> None:
     )
 
 
-def test_a_number_written_as_text_is_refused_with_what_would_be_right() -> None:
+def test_a_number_written_as_text_is_refused_with_the_expected_schema() -> None:
     problem = refused(weather, city="Porto", days="2")
     assert "days: " in problem
     assert "'2'" in problem
@@ -282,7 +282,7 @@ CITY = {
 }
 
 
-def test_a_tool_can_be_made_of_a_schema_that_is_known_at_run_time_alone() -> None:
+def test_a_tool_can_be_made_from_a_schema_known_only_at_run_time() -> None:
     async def forecast(arguments: dict[str, object], context: ToolContext) -> object:
         return {**arguments, "session": context.session}
 

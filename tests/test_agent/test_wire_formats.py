@@ -1,4 +1,4 @@
-"""Anthropic's Messages and Ollama's chat: the shipped contract over real HTTP, and the words of each format.
+"""Anthropic's Messages and Ollama's chat: the shipped contract over real HTTP, and the fields of each format.
 
 Inner parts, on no face: ``agent.errors``, ``agent.providers.accumulator``, ``agent.providers.anthropic``,
 ``agent.providers.base``.
@@ -194,7 +194,7 @@ def test_anthropic_cache_control_is_sent_with_the_cache_option() -> None:
     assert to_anthropic(ask(), cache=True)["cache_control"] == {"type": "ephemeral"}
 
 
-def test_tools_and_their_choice_have_each_formats_words() -> None:
+def test_tools_and_tool_choice_are_sent_in_each_format() -> None:
     body = to_anthropic(ask(tools=(ADD,), tool_choice="required", system="Be brief."))
     assert body["tools"] == [{"name": "add", "description": "Add.", "input_schema": dict(ADD.parameters)}]
     assert body["tool_choice"] == {"type": "any"}
@@ -532,7 +532,7 @@ def test_a_list_of_models_of_an_unknown_shape_is_a_typed_error(server_type) -> N
 
 
 @pytest.mark.parametrize("make", [AnthropicProvider, OllamaProvider])
-def test_a_model_must_be_named_and_an_address_be_one(make) -> None:
+def test_a_missing_model_name_or_invalid_address_is_refused(make) -> None:
     with pytest.raises(ArgumentError) as caught:
         make(" ")
     assert caught.value.argument == "model"

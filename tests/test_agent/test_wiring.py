@@ -1,4 +1,4 @@
-"""Objects made of the settings: which provider answers, which embedder embeds, and what is opened."""
+"""Objects made of the settings: provider, embedder, memory and assistant."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_model_without_a_key_does_not_keep_a_memory_from_being_opened(tmp_path
     run_sync(place.close())
 
 
-def test_the_assistant_works_in_the_namespace_that_is_set(tmp_path: Path) -> None:
+def test_the_assistant_works_in_the_configured_namespace(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     assistant = open_assistant(AssistantSettings(memory=path, namespace="ana"))
     run_sync(assistant.agent.run("My shed has the code 2580."))
@@ -230,13 +230,13 @@ def test_a_memory_file_keeps_its_language_and_refuses_another_setting(tmp_path: 
     run_sync(other.close())
 
 
-def test_an_unknown_language_makes_no_file(tmp_path: Path) -> None:
+def test_an_unknown_language_creates_no_memory_file(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="language: one of arabic"):
         open_configured_memory(AssistantSettings(memory=tmp_path / "m.db", language="klingon"))
     assert not (tmp_path / "m.db").exists()
 
 
-def test_quotes_are_chosen_in_the_language_of_the_memory(tmp_path: Path) -> None:
+def test_quotes_are_matched_in_the_language_of_the_memory(tmp_path: Path) -> None:
     assistant = open_assistant(AssistantSettings(memory=tmp_path / "m.db", language="de"))
     run_sync(assistant.opened.memory.remember("Die Ferienhäuser am See sind rot."))
     run = run_sync(assistant.agent.run("Welche Farbe hat das Ferienhaus?", store=False))

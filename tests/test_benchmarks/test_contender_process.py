@@ -15,7 +15,7 @@ from benchmarks.stores.contenders import BY_KEY, Contender
 
 
 class FakeStore:
-    """Stands where a worker does: it has a contender, and what it answers is decided by the test."""
+    """A fake worker: it has a contender, and the test decides its answers."""
 
     def __init__(self, key: str) -> None:
         self.contender = BY_KEY[key]

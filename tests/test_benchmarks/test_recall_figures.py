@@ -88,7 +88,7 @@ def test_an_interval_is_the_same_for_a_seed_and_holds_the_mean() -> None:
     assert bootstrap([], seed=0) == (0, 0, 0)
 
 
-def test_drawing_whole_corpora_is_wider_where_their_questions_are_alike() -> None:
+def test_a_bootstrap_by_corpus_is_wider_where_questions_of_a_corpus_are_alike() -> None:
     values, corpora = [0.0] * 50 + [1.0] * 50, ["a"] * 50 + ["b"] * 50
     alone, whole = bootstrap(values, seed=0), bootstrap(values, seed=0, groups=corpora)
     assert (whole.low, whole.high) == (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Data of one's own as a task: what the two files may hold, and what is said of what is wrong in them."""
+"""A user's data folder as a task: the contents of its two files, and the errors for invalid ones."""
 
 from __future__ import annotations
 

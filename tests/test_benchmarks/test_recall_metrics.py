@@ -26,7 +26,7 @@ def test_all_at_k_is_the_share_of_questions_with_all_evidence_found() -> None:
     assert all_at(ANSWERS, 3) == pytest.approx(1 / 3)
 
 
-def test_mrr_is_of_the_first_evidence() -> None:
+def test_mrr_uses_the_rank_of_the_first_evidence() -> None:
     assert mrr(ANSWERS) == pytest.approx((1 / 2 + 1 + 0) / 3)
 
 

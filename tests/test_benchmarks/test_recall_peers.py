@@ -1,4 +1,4 @@
-"""Other memories in processes of their own: what they answer, and how one that cannot run is named."""
+"""Other memories in processes of their own: their answers, and the report of one that cannot run."""
 
 from __future__ import annotations
 

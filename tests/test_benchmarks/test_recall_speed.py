@@ -1,4 +1,4 @@
-"""The speed of recall: its texts, its measures in small, new processes in turns. No time is asserted."""
+"""The speed of recall: generated turns, small runs of each measure, processes in turns. No time is asserted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path
 
 
 @pytest.mark.slow
-def test_a_chat_is_measured_until_its_prompt_and_its_answers(tmp_path: Path) -> None:
+def test_chat_times_are_measured_to_the_prompt_and_to_each_answer(tmp_path: Path) -> None:
     pytest.importorskip("pty", reason="this system has no pseudo-terminals")
     found = chats(tmp_path / "m.db", rounds=1, questions=2, seed=1)
     assert [len(times) for times in (found.prompt.seconds, found.imports.seconds, found.answers)] == [1, 1, 1]
@@ -59,7 +59,7 @@ def test_processes_run_in_turns_and_the_first_round_is_not_counted() -> None:
         in_turns({"broken": (sys.executable, "-c", "import no_such_module")}, rounds=1, seed=0)
 
 
-def test_a_figure_is_met_from_the_side_that_it_is_bound_on() -> None:
+def test_a_figure_meets_an_upper_or_a_lower_bound() -> None:
     assert [Figure("", 0, "×", 2.0, bound=bound).met for bound in (3.0, 1.0, None)] == [True, False, None]
     assert Figure("", 0, "×", 2.0, bound=1.0, least=True).met is True
 

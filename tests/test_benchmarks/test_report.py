@@ -142,7 +142,7 @@ def test_the_benchmark_page_begins_with_the_winners_and_shows_every_store() -> N
     assert "not measured |" not in goals_text(found)
 
 
-def test_growth_is_told_from_the_measured_sizes() -> None:
+def test_growth_is_computed_from_the_measured_sizes() -> None:
     given = guards_text(
         [measured("tellback-sqlite", m.ADD, 2.0, n=1_000), measured("tellback-sqlite", m.ADD, 2.2, n=100_000)]
     )

@@ -1,4 +1,4 @@
-"""The figures on how the code is laid out: what is counted in a file, and the modules that a call passes through."""
+"""Figures on the code's structure: counts of a file, and the modules that a call passes through."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_the_recall_of_a_search_is_the_share_of_the_true_nearest_rows(line: Data
     assert truth.recall([[id_of(0)] * 3], 3) == pytest.approx(1 / 3)
 
 
-def test_a_tie_with_the_last_place_counts(line: Data) -> None:
+def test_a_row_tied_with_the_last_true_neighbour_counts_as_found(line: Data) -> None:
     assert Truth(line, 1).recall([[id_of(position) for position in (0, 1, 2, 4)]], 4) == 1.0
 
 
@@ -107,7 +107,7 @@ def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["{}", "not json", "[1]"])
-def test_a_line_that_is_no_measurement_is_named(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_of_a_results_file_is_named(tmp_path: Path, line: str) -> None:
     write_results(tmp_path, [ONE])
     path = tmp_path / "stores-10.jsonl"
     path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")

@@ -125,7 +125,7 @@ def payload(number: int) -> str:
 
 
 class Obedient:
-    """The worst model there can be: it obeys every order in anything that it is shown, each once per run."""
+    """The worst possible model: it obeys every order in anything that it is shown, each once per run."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []

@@ -1,4 +1,4 @@
-"""A chat of several runs: what was told is used later, corrected, and forgotten for good."""
+"""A chat of several runs: a statement is recalled later, corrected, and forgotten for good."""
 
 import asyncio
 import subprocess
@@ -28,7 +28,7 @@ PRELUDE = """
 
 
 def program(path, code):
-    """Run *code* in a process of its own; what it prints as JSON comes back."""
+    """Run *code* in a process of its own; return the JSON that it prints."""
     source = textwrap.dedent(PRELUDE) + textwrap.dedent(code)
     done = subprocess.run(
         [sys.executable, "-c", source, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=300

@@ -303,7 +303,7 @@ def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: Path) -> 
 
 @pytest.mark.slow
 def test_an_unknown_namespace_is_empty(kept: Path) -> None:
-    for _ in range(2):  # what earlier writes left to the next opening is done
+    for _ in range(2):  # completes work that earlier writes left to the next opening
         tellback(kept, "memories")
     before = state(kept.parent)
     for arguments, answer in (
