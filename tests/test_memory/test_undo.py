@@ -87,7 +87,7 @@ def test_undo_restores_the_previous_state_and_undo_of_the_undo_redoes_the_operat
         assert [plain(get(memory, id)) for id in (item, other)] == after
 
 
-def test_the_vector_and_the_words_come_back_with_the_version(memory):
+def test_undo_restores_the_vector_and_terms_of_the_version(memory):
     item = run_sync(memory.remember("I live in Lisbon.")).id
     (first,) = memory.store.get([item], namespace="/conversation")
     run_sync(memory.correct(item, "I live in Porto."))
@@ -170,7 +170,7 @@ def test_undo_is_refused_naming_a_later_change_of_the_same_memory(memory):
     assert get(memory, item).text == "I live in Faro."
 
 
-def test_marks_and_corrections_are_not_in_each_others_way(memory):
+def test_marks_and_corrections_are_undone_independently(memory):
     item = run_sync(memory.remember("I live in Lisbon.")).id
     pin = run_sync(memory.pin(item))
     correction = run_sync(memory.correct(item, "I live in Porto.")).operation

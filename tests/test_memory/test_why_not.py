@@ -155,7 +155,7 @@ def test_why_not_with_an_invalid_question_or_id_raises(memory, bad):
         run(memory.why_not(*bad))
 
 
-def test_a_hit_names_the_words_it_was_found_by_and_where_they_stand(memory):
+def test_a_hit_names_its_matched_words_and_their_positions(memory):
     run(
         memory.remember_many(
             [

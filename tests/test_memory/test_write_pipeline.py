@@ -117,7 +117,7 @@ def test_metadata_nested_too_deeply_is_rejected():
 
 
 @pytest.mark.parametrize("bad", [None, 5, b"x", ["x"]])
-def test_only_texts_and_memories_are_remembered(bad):
+def test_remember_refuses_anything_but_texts_and_memories(bad):
     with pytest.raises(ArgumentError, match="item"):
         checked_memory(bad)
 
