@@ -1,4 +1,4 @@
-"""Backups of a memory: made, listed, thinned out, put back; and what is forgotten goes from them too."""
+"""Backups of a memory: creation, listing, rotation, restore, and erasure of forgotten memories from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing what is kept: marks in place, ends of validity, merging; what each does to answers and to the log."""
+"""Changes of memories: marks, end of validity, merging, and their effect on recall and the operation log."""
 
 from __future__ import annotations
 

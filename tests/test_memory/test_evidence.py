@@ -56,7 +56,7 @@ def memory() -> LongTermMemory:
 
 
 def told(memory: LongTermMemory, *texts: str) -> list[str]:
-    """Tell *texts* as turns of the user; return their ids."""
+    """Remember *texts* as turns of the user; return their ids."""
     return [report.id for report in run_sync(memory.remember_turn("s", [Message.user(text) for text in texts]))]
 
 

@@ -111,7 +111,7 @@ def send_stream(handler: BaseHTTPRequestHandler, *parts: bytes, content_type: st
 
 
 class Waits:
-    """Stands in for sleeping, and remembers for how long."""
+    """Replacement of ``sleep`` that records the seconds."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -250,7 +250,7 @@ def test_retry_after_delay_prefers_milliseconds_and_takes_a_past_date_as_zero() 
 def test_a_dropped_connection_is_retried() -> None:
     def answer(handler: BaseHTTPRequestHandler, n: int) -> None:
         if n == 0:
-            handler.close_connection = True  # hang up without a word
+            handler.close_connection = True  # close without a response
         else:
             send(handler, "ok")
 

@@ -1,4 +1,4 @@
-"""Ingest: the collection holds the present state of the files, and says what it did.
+"""Ingest: the collection holds the present state of the files, and the report lists every action.
 
 Inner parts, on no face: ``memory.documents``.
 """
@@ -26,7 +26,7 @@ LANE = store_namespace("", DOCUMENTS, "default")
 
 
 class Interruption(Exception):
-    """Stands for whatever ends an ingest in the middle."""
+    """Error that interrupts an ingest."""
 
 
 @pytest.fixture

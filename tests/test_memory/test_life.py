@@ -333,7 +333,7 @@ class Life(RuleBasedStateMachine):
         item = self.pick(number)
         self.mark([item], lambda: self.memory.expire(item, given(at)), "expires_at", lambda _: at)
 
-    # taking back
+    # undo
 
     def take_back(self, deed: Deed) -> None:
         before = self.begin()
@@ -369,7 +369,7 @@ class Life(RuleBasedStateMachine):
         assert receipt.operation is not None
         self.model.forget(Deed(receipt.operation, "forget", self.time, dict.fromkeys([item, *derived, *also])))
 
-    # the world
+    # clock, zone, reopening
 
     @rule(days=st.sampled_from([-30, -1, 1, 1, 5, 60]), zone=st.sampled_from([UTC, ZONE, EAST]))
     def clock_jumps(self, days: int, zone: timezone) -> None:
@@ -402,7 +402,7 @@ class Life(RuleBasedStateMachine):
         """Two have the file open; what one did, the other sees."""
         self.memory, self.other = self.other or self.opened(), self.memory
 
-    # looking
+    # reading
 
     @invariant()
     def what_there_is_agrees(self) -> None:

@@ -1,4 +1,4 @@
-"""Looking through what is kept: filters, orders, pages that stay right, other times, and counts.
+"""Listing: filters, orders, stable pages, ``as_of`` and ``known_at``, counts and stats.
 
 Inner parts, on no face: ``memory.tables.idempotency_keys``.
 """

@@ -272,7 +272,7 @@ def test_memory_ids_come_from_the_ids_argument(store):
     assert [run(memory.remember(text)).id for text in ("a", "b")] == ["first", "second"]
 
 
-# --- many at once
+# --- remember_many
 
 
 def test_remember_many_stores_the_same_as_single_remember_calls(store):

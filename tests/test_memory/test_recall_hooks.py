@@ -1,4 +1,4 @@
-"""Hooks that a caller adds to a recall: other words, an imagined answer, a reranker; bounded, and never in its way.
+"""Hooks of a recall: rewrite, expansion, imagined answer, reranker; bounded, and without effect when they fail.
 
 Inner parts, on no face: ``memory.retrieval.scoring.scores``.
 """

@@ -1,4 +1,4 @@
-"""Recall of what was so then and is so now: periods of questions, near ties, newer statements behind the first hit.
+"""Recall of past and present statements: periods of questions, near ties, newer statements behind the first hit.
 
 Inner parts, on no face: ``memory.retrieval.languages.question_time``, ``memory.retrieval.languages.lexicon``.
 """

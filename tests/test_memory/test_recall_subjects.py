@@ -1,4 +1,4 @@
-"""Subjects: whose attribute a question asks for, whose is known, and the doubt where they differ."""
+"""Subjects of attributes: the person asked for, the person known, and the doubt where they differ."""
 
 from __future__ import annotations
 

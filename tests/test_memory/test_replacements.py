@@ -1,4 +1,4 @@
-"""Replacements by a memory: the older statement ends at its time, stays for questions about then, and comes back.
+"""Replacements by a memory: the older statement ends, is recalled as of its time, and is restored by undo.
 
 Inner parts, on no face: ``memory.retrieval``.
 """

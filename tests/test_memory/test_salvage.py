@@ -1,4 +1,4 @@
-"""Salvage of a damaged memory: each part for itself, row by row; what is lost is counted and named by table."""
+"""Salvage of a damaged memory: component by component, row by row; lost rows are counted by table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def opened(path: Path) -> Iterator[LongTermMemory]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A memory that has rows in every part."""
+    """Memory with rows in every component."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "notes.md").write_text("# Boats\n\nThe ferry leaves at nine.\n")
 

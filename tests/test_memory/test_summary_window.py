@@ -1,4 +1,4 @@
-"""Chains, and the window that sums up what fell out of it."""
+"""Chained windows, and the window that summarises dropped messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking back what was done: the exact inverse, all of it or nothing, and refused where something is in the way."""
+"""Undo: the exact inverse, all or nothing, refused on a conflicting later change."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_a_less_trusted_actor_cannot_undo_or_restore_an_operation_of_the_user(me
     assert run_sync(memory.restore_forgotten(gone, actor="assistant", approved_by="user")).actor == "assistant"
     gone = run_sync(memory.forget([mine], grace=timedelta(days=90), actor="tool", approved_by="user")).operation
     with pytest.raises(NotTrusted, match=rf"memory {mine} is the user's: restore by tool"):
-        run_sync(memory.restore_forgotten(gone, actor="tool"))  # its own deed, on the user's word
+        run_sync(memory.restore_forgotten(gone, actor="tool"))  # its own operation, approved by the user
 
 
 def test_undo_finds_a_conflicting_operation_behind_many_later_operations(memory):

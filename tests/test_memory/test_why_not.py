@@ -1,4 +1,4 @@
-"""Why a recall gives a memory, or why it does not: each stage on the way named, and the words that found a hit."""
+"""Explanation of a recall: the stage that left a memory out, and the matched words of a hit."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def turn(*said):
     return [Message.user(text) if place % 2 == 0 else Message.assistant(text) for place, text in enumerate(said)]
 
 
-# --- one after another
+# --- policy chain
 
 
 def test_without_policies_everything_is_stored():
@@ -195,7 +195,7 @@ def test_an_invalid_minimum_length_argument_raises(bad):
         MinimumLength(**bad)
 
 
-# --- failing ones
+# --- failing policies
 
 
 @pytest.mark.parametrize("broken", [Breaks(), Says(Action.TRANSFORM), Says(Action.TRANSFORM, "", Memory(" "))])
@@ -404,7 +404,7 @@ def test_a_derived_memory_takes_common_scopes_and_the_strictest_marks_of_its_sou
 
 
 class Makes:
-    """A policy of a stranger's that makes *memories* of each turn, and notes what it was asked."""
+    """Third-party policy that derives *memories* from each turn and records its calls."""
 
     def __init__(self, *memories, places=(0,)):
         self.made = tuple((memory, places) for memory in memories)
@@ -612,7 +612,7 @@ def test_a_near_duplicate_threshold_out_of_range_raises(bad):
         NearDuplicates(**bad)
 
 
-# --- trust on the way in
+# --- trust
 
 
 def test_a_memory_derived_from_a_document_has_document_trust(make):
@@ -769,7 +769,7 @@ def test_a_correction_is_no_near_duplicate_of_the_memory_it_corrects(make):
     assert run_sync(memory.correct(original.id, "The plumber comes on Monday.")).of is None
 
 
-# --- what history holds and memory lacks
+# --- complete
 
 
 def test_complete_applies_policies_and_skips_forgotten_texts(make):

@@ -1,4 +1,4 @@
-"""The change log is bounded, and never wrong once it was pruned: a cursor or a index older than it starts over."""
+"""The change log is bounded and stays correct when pruned: a cursor or an index older than the log starts over."""
 
 from __future__ import annotations
 

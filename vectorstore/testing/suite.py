@@ -187,7 +187,7 @@ class TransactionAbandoned(Exception):
 
 @contextmanager
 def abandoned_transaction(store: LifecycleStore) -> Iterator[None]:
-    """A transaction that fails at its end, and says so."""
+    """Transaction that is rolled back at its end."""
     with pytest.raises(TransactionAbandoned), store.transaction():  # noqa: PT012 - the block is the caller's
         yield
         raise TransactionAbandoned
