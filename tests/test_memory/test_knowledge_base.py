@@ -1,4 +1,4 @@
-"""A knowledge base over time: names that stay, collections apart, what was removed or forgotten, reopening.
+"""A knowledge base over time: stable names, separate collections, removed and forgotten documents, reopening.
 
 Inner parts, on no face: ``memory.documents.document``, ``memory.documents.manifest``.
 """
@@ -177,7 +177,7 @@ def bytes_of(folder: Path) -> str:
     return "".join(path.read_bytes().decode("latin-1").lower() for path in sorted(folder.glob("memory.db*")))
 
 
-# what is remembered about documents
+# document records
 
 
 async def test_document_records_survive_reopening(tmp_path, docs):

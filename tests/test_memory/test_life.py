@@ -149,7 +149,7 @@ class Life(RuleBasedStateMachine):
     # remembering
 
     def remembered(self, made: State, **fields: Any) -> Any:
-        """Remember what a state says, as a caller would."""
+        """Remember a state, as a caller would."""
         values = {name: given(value) if name in _TIMES else value for name, value in made.items() if name != "life"}
         return run_sync(self.memory.remember(Memory(**values, **fields)))
 
@@ -359,7 +359,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.model.periods)
     @rule(number=PICK)
     def forget(self, number: int) -> None:
-        """Those too that were undone or merged away, of which only old versions are left."""
+        """Undone and merged memories, of which only archived versions remain, included."""
         ids = list(dict.fromkeys(period.memory for period in self.model.periods))
         item = ids[number % len(ids)]
         derived = self.model.derived_from(item)
@@ -420,7 +420,7 @@ class Life(RuleBasedStateMachine):
         assert sorted(_named(item) for item in run_sync(self.memory.pinned())) == shown
 
     def moment(self, at: datetime | int) -> datetime:
-        """A time, or that of one of the operations, or a little before it."""
+        """Draw a time: any, that of an operation, or a little before it."""
         if isinstance(at, datetime):
             return at
         deeds = self.model.deeds

@@ -1,4 +1,4 @@
-"""Loaders: bytes in, text out; what cannot be read says why, and nothing hostile gets through.
+"""Loaders: text from bytes, unreadable files with a reason, hostile files.
 
 Inner parts, on no face: ``memory.documents.document``, ``memory.documents.loaders.base``,
 ``memory.documents.loaders.markdown``, ``memory.documents.loaders.pdf``, ``memory.documents.loaders.text``.

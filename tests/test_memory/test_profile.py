@@ -1,4 +1,4 @@
-"""Profile of the user: which statements tell it, under which topic and subject, and until when."""
+"""Profile of the user: its statements by topic and subject, with their end."""
 
 from __future__ import annotations
 

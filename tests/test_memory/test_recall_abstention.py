@@ -1,4 +1,4 @@
-"""Confidence in what was found: one scale for every store, and two reasons to answer nothing.
+"""Confidence of a recall: one scale for every store, and the two reasons of abstention.
 
 Inner parts, on no face: ``memory.retrieval.scoring.confidence``, ``memory.retrieval.scoring.scores``.
 """

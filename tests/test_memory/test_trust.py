@@ -1,4 +1,4 @@
-"""Trust and scopes: who may change what, and which memories a scope lets through.
+"""Trust and scopes: permission of changes, and the memories that a scope selects.
 
 Inner parts, on no face: ``memory.scopes``, ``memory.write.access_control``.
 """

@@ -1,4 +1,4 @@
-"""Base of every contract class: how a store is made, reopened and closed, and what a store says it lacks.
+"""Base of every contract class: making, reopening and closing a store, and the operations that it declares as missing.
 
 Not a test itself. A backend's test is a class that names its contracts and makes its store:
 
