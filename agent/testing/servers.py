@@ -142,7 +142,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self._answer(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: requests are kept in ``requests``."""
+        """Log nothing: requests are kept in ``requests``."""
 
     def _answer(self, body: Any) -> None:
         request = RecordedRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)

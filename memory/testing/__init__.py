@@ -1,4 +1,4 @@
-"""Contract suites of the memory layer, for our implementations and for a stranger's; they need pytest."""
+"""Contract suites of the memory layer, for built-in and third-party implementations; they need pytest."""
 
 from vectorstore import MissingExtra as _MissingExtra
 

@@ -40,7 +40,7 @@ NEEDED_ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 class SyncHistory:
-    """A history each call of which is run to its end: tests read as if it were no coroutine."""
+    """Synchronous view of a history: each call is run to its end."""
 
     def __init__(self, history: Any) -> None:
         self._history = history

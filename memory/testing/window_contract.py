@@ -62,7 +62,7 @@ class WindowPolicyContract:
 
 
 class ConversationWindowPolicyContract:
-    """The same rules for a policy that reads a conversation; the fixture ``policy`` gives one, whatever it keeps."""
+    """The same rules for a policy that reads a conversation, which the fixture ``policy`` gives."""
 
     def test_an_empty_conversation_gives_an_empty_window(self, policy: ConversationWindowPolicy) -> None:
         window = asyncio.run(policy.window(Conversation(InMemoryHistory(), "s")))

@@ -116,7 +116,7 @@ def _numbered(prefix: str) -> Callable[[], str]:
 
 
 def _lived(memory: LongTermMemory) -> list[Any]:
-    """Use each way of writing; return the reports."""
+    """Call every writing method; return the reports."""
     turn = [Message.user("Ana lives in Porto and plays the cello."), Message.assistant("Porto is by the Douro.")]
     done: list[Any] = [
         run_sync(memory.remember_turn("s", turn)),
@@ -131,7 +131,7 @@ def _lived(memory: LongTermMemory) -> list[Any]:
 
 
 def _state(memory: LongTermMemory) -> dict[str, Any]:
-    """Return what can be asked of the memory."""
+    """Return the answers of every reading call of the memory."""
     rows = list(_rows(memory).kept(namespace=""))
     found = [run_sync(memory.recall(question, explain=True)) for question in _QUESTIONS]
     return {

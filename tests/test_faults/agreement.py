@@ -1,4 +1,4 @@
-"""Does a store hold what the plain model holds, and do all its answers follow from that?"""
+"""Comparison of a store with the plain model: contents and answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILTERS = ({"n": {"$lt": 4}}, {"tags": {"$contains": "zorb"}}, {"$not": {"even"
 
 
 def rows(store: Any) -> tuple[Any, ...]:
-    """All that a store holds, as a value that can be compared."""
+    """Return every content of a store as a comparable value."""
     held = tuple(tuple(row(entry) for entry in store.scan(namespace=name)) for name in NAMESPACES)
     filling = store.filling()
     progress = None if filling is None else (filling.space, filling.filled, sorted(filling.pending.items()))
@@ -19,7 +19,7 @@ def rows(store: Any) -> tuple[Any, ...]:
 
 
 def disagreements(store: Any, model: Any, seed: object) -> list[str]:
-    """Say what is wrong: findings of ``verify``, and answers that differ from the model's."""
+    """Return the faults: findings of ``verify``, and answers that differ from the model's."""
     rng = random.Random(f"{seed}")
     wrong = [f"verify: {finding}" for finding in store.verify()]
     if rows(store) != rows(model):

@@ -1,4 +1,4 @@
-"""Children that work on a store and say after each step that it is done; they can be killed at any moment."""
+"""Child processes that work on a store and acknowledge each step; they can be killed at any moment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sign:
 
 
 class Child:
-    """A forked process that runs *work*, which is given a function to say things with."""
+    """Forked process that runs *work* with a function that prints lines to the parent."""
 
     def __init__(self, work: Callable[[Say], Any]) -> None:
         self._pipe, write = os.pipe()
@@ -49,7 +49,7 @@ class Child:
         os.close(write)
 
     def kill_after(self, seconds: float, *, lines: int = 0) -> Ended:
-        """Kill it *seconds* after it has said so many *lines*, however long that takes, or where it ends by itself."""
+        """Kill the child *seconds* after it has printed so many *lines*, or when it ends by itself."""
         output = b""
         while output.count(b"\n") < lines and (more := os.read(self._pipe, 65536)):
             output += more
@@ -62,7 +62,7 @@ class Child:
         return self._ended(output)
 
     def wait(self) -> Ended:
-        """Let it come to its end."""
+        """Wait until the child ends."""
         return self._ended(b"")
 
     def _ended(self, output: bytes) -> Ended:

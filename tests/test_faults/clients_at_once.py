@@ -160,7 +160,7 @@ class _Work:
                 self._complain(f"{job.__name__}: {type(error).__name__} {error}")
 
     def serve(self, rng: random.Random) -> None:
-        """Be a client with a server of its own, until time is over."""
+        """Act as a client with its own MCP server until the deadline."""
         server = _Server(self)
         with self._lock:
             self._servers.append(server)
@@ -186,7 +186,7 @@ class _Work:
             self._check_notes("".join(server.notes))
 
     def hook(self, rng: random.Random) -> None:
-        """Be a coding agent: a prompt that tells a fact, and one that asks for a known one."""
+        """Act as a coding agent: one prompt states a fact, another asks for a known one."""
         word, fact = self._fact(rng)
         self._hook("UserPromptSubmit", prompt=fact)
         self._keep(word, fact, "kept by a hook")
@@ -194,7 +194,7 @@ class _Work:
         self._check_known(rng, lambda word: self._hook("UserPromptSubmit", prompt=_question(word)))
 
     def command(self, rng: random.Random) -> None:
-        """Be a person at the command line."""
+        """Act as a user at the command line."""
         word, fact = self._fact(rng)
         self._run("remember", fact)
         self._keep(word, fact, "remembered by a command")
@@ -346,7 +346,7 @@ def _private_megabytes(pid: int) -> float:
 
 
 def main() -> None:
-    """Run it for a while, and print what came of it."""
+    """Run the campaign and print its result."""
     parser = argparse.ArgumentParser(description="Clients of all kinds on one memory file, killed at any moment.")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--servers", type=int, default=8)

@@ -1,4 +1,4 @@
-"""One way of writing, stopped at each of its writes in turn: it is there whole or not at all, and can be made again."""
+"""One write path, interrupted at each of its writes: whole or absent, and repeatable."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Bench:
         shutil.copytree(self.work, self._base)
 
     def prepare(self, path: WritePath) -> None:
-        """Make what *path* begins with."""
+        """Make the initial state of *path*."""
         _put(self._base, self.work)
         if path.before is not None:
             path.before(self.work)
         _put(self.work, self._from)
 
     def restore(self) -> None:
-        """Put that back."""
+        """Restore the initial state."""
         _put(self._from, self.work)
 
     def ended(self, path: WritePath) -> list[Path]:
@@ -148,7 +148,7 @@ class Bench:
             yield opened
 
     def again(self, path: WritePath) -> list[str]:
-        """Make the call once more; return what is wrong with that."""
+        """Repeat the call; return the faults found."""
         with self.opened() as opened:
             error = _error_of(path.again or path.call, opened.memory, self.work)
         return [] if error is None else [f"made again, it raised {error!r}"]
@@ -182,7 +182,7 @@ def wrong_when_ended(bench: Bench, path: WritePath, *, really: bool = False) -> 
 
 
 def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -> tuple[int, list[str]]:
-    """Let each write of *path* fail (not many more than *most* of them, evenly chosen), and see what is left.
+    """Make each write of *path* fail (about *most* of them, evenly chosen), and check the remaining state.
 
     Returns how many failed, and what is wrong.
     """

@@ -96,7 +96,7 @@ def every_operation(folder: str, seed: int, steps: int, first: int = 0, store: s
 
 
 def limited_size(folder: str, seed: int, rounds: int, store: str = "sound") -> dict[str, Any]:
-    """Let no file grow beyond a random size (``RLIMIT_FSIZE``), so that a call is cut off in its middle."""
+    """Limit files to a random size (``RLIMIT_FSIZE``), so that a call is cut off in its middle."""
     run, hard = _Run(folder, seed, store), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     run.go_to(_BASE_STEPS)
     failures = 0

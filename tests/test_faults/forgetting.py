@@ -67,7 +67,7 @@ class _Secret:
         self.next_vector = [rng.gauss(0, 1) for _ in range(SPACES[1].dimension)]
 
     def pieces(self) -> list[bytes]:
-        """Bytes that would give it away."""
+        """Return the bytes that must not remain."""
         found = [word[start:] for word in self.words for start in (0, 1, 4, 7)]
         encoded = [piece.encode() for piece in found] + [word.encode("utf-16-le") for word in self.words]
         vectors = [np.array(vector, dtype="<f4").tobytes() for vector in (self.vector, self.next_vector)]

@@ -65,7 +65,7 @@ def _prepare(path: Path) -> None:
 
 
 def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[str, Any]:
-    """Let a child import, kill it, look at what is there; then import again, and compare."""
+    """Kill a child during an import, check the remaining state, then import again and compare."""
     rng, place = random.Random(seed), Path(folder)
     file = _export(place)
     old = new = 0
@@ -141,7 +141,7 @@ def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
 
 
 def _tear(plant: str) -> None:
-    """Let what must be one transaction be several: of mode replace, or of each batch."""
+    """Plant a fault: split the one transaction of mode replace, or of each batch."""
     in_one = SqliteStore.transaction
     method = Importer._replace_namespace if plant == "replaced in pieces" else Importer._merge
     caller = method.__name__

@@ -81,7 +81,7 @@ class Switch:
         store.commit_space(SPACES[1])
 
     def restore(self) -> None:
-        """Put the file back as it was before."""
+        """Restore the file to its initial state."""
         for end in ("-wal", "-shm"):
             self.path.with_name(self.path.name + end).unlink(missing_ok=True)
         shutil.copy(self._base, self.path)
@@ -138,7 +138,7 @@ class Migration(Switch):
             left.unlink()
 
     def change(self, store: Any) -> None:
-        """Nothing: it is the opening that migrates."""
+        """Do nothing: opening migrates."""
 
     def work(self) -> None:
         if self._store == "stepwise":  # the planted fault: each step is committed alone

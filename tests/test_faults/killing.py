@@ -34,7 +34,7 @@ def _pace(path: Path, workload: Workload) -> float:
 
 
 def kill_rounds(folder: str, seed: int, rounds: int, schedule: str, store: str = "sound") -> dict[str, Any]:
-    """Let a child write, kill it, compare what is there with the model; so on with the same file."""
+    """Kill a child while it writes, compare the file with the model, and repeat with the same file."""
     rng, path = random.Random(seed), Path(folder) / "memory.db"
     make, workload = STORES[store], Workload(seed, schedule)
     pace = _pace(Path(folder) / "pace.db", workload)

@@ -1,4 +1,4 @@
-"""A seeded run of what people do to a memory: step *n* is the same on a real memory in a file and on a plain model.
+"""Seeded run of memory calls: step *n* is the same on a real memory in a file and on a plain model.
 
 Each step is one promise: when it was acknowledged it is there, when it was under way it is there whole or not at all.
 """
@@ -121,7 +121,7 @@ class Kept:
         return held, items, self.memory.store.space.dimension
 
     def wrong(self) -> list[str]:
-        """Say what is not sound by itself: damage, a vector that is not its text's, what the log says and is not so."""
+        """Return internal faults: damage, a vector of another text, an operation log at odds with the memories."""
         found = [f"verify: {finding}" for finding in self.memory.store.verify()]
         run_sync(self.memory.flush())
         if left := run_sync(self.memory.pending()):

@@ -1,4 +1,4 @@
-"""The log of a memory against its contents: each needs the other."""
+"""Consistency of the operation log with the contents of a memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from memory.internals import DOCUMENTS, parse_store_namespace
 
 
 def wrongly_logged(memory: LongTermMemory) -> list[str]:
-    """Return what was logged and not done, and what is there and was written by no operation."""
+    """Return logged operations without effect, and contents written by no operation."""
     lanes = memory.store.namespaces()
     found = []
     for namespace in sorted({parse_store_namespace(lane)[0] for lane in lanes} | {""}):

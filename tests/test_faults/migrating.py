@@ -144,7 +144,7 @@ class _Steps(FailingVFS):
 
 
 class _Killed(Exception):
-    """To make it is to die."""
+    """Error whose construction kills the process."""
 
     def __init__(self, *_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)

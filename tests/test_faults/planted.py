@@ -76,7 +76,7 @@ class Rewriting(SqliteStore):
 
 
 class Swallowing(SqliteStore):
-    """Says that all is well when the disk is not."""
+    """Hides errors of the disk."""
 
     def _tried(self, call: Callable[[], int]) -> int:
         try:
@@ -89,7 +89,7 @@ class Swallowing(SqliteStore):
 
 
 class Untyped(SqliteStore):
-    """Raises whatever comes from below."""
+    """Raises ``DamageError`` for every error of the store."""
 
     def upsert(self, *arguments: Any, **options: Any) -> int:
         try:
@@ -99,7 +99,7 @@ class Untyped(SqliteStore):
 
 
 class Deaf(SqliteStore):
-    """Searches what it read at first."""
+    """Searches the state of its first read."""
 
     def _shared_indexes(self, space: Any) -> Any:
         indexes = super()._shared_indexes(space)
@@ -110,7 +110,7 @@ class Deaf(SqliteStore):
 
 
 class OneForAllThreads(SqliteStore):
-    """Answers with what another thread asked for."""
+    """Mixes up the answers of threads."""
 
     last: Any = None
 
@@ -127,7 +127,7 @@ def _unchecked() -> None:
 
 
 class _Any:
-    """Equals everything."""
+    """Value equal to everything."""
 
     def __eq__(self, other: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The power goes at any moment: what was acknowledged is on the disk, and nothing that it left unflushed does harm."""
+"""Power loss at any moment: acknowledged writes are on the disk, and unflushed writes do no harm."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _pace(path: Path, seed: int) -> float:
 
 
 def life_rounds(folder: str, seed: int, rounds: int, life: str = "sound") -> dict[str, Any]:
-    """Let a child use a memory, kill it, compare what is there with the plain life; so on with the same file."""
+    """Kill a child that uses a memory, compare the file with the model, and repeat with the same file."""
     rng, path = random.Random(seed), Path(folder) / "memory.db"
     pace = _pace(Path(folder) / "pace.db", seed)
     plain, number, acknowledged, inside, broken = Plain(), 0, 0, 0, []

@@ -1,4 +1,4 @@
-"""Every statement that SQLite is given, by whichever connection: one that writes can fail, each commit can be met.
+"""Hook on every SQL statement of every connection: a write can be made to fail, each commit can be observed.
 
 Nothing of the product is touched: ``apsw`` tells of connections as they are opened.
 """

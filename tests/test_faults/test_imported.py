@@ -1,4 +1,4 @@
-"""A process that is killed while it imports has lost nothing, and may begin again."""
+"""A process killed during an import loses nothing, and the import can be repeated."""
 
 from __future__ import annotations
 

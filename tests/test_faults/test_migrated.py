@@ -1,4 +1,4 @@
-"""An opening that migrates: stopped anywhere it leaves the older file or the newer, and no copy that nobody names."""
+"""An opening that migrates: stopped anywhere it leaves the older or the newer file, and no unrecorded copy."""
 
 from __future__ import annotations
 

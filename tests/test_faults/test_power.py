@@ -1,4 +1,4 @@
-"""The power goes: what was acknowledged is on the disk, whatever became of what was not flushed yet."""
+"""Power loss: acknowledged writes are on the disk, whatever happened to unflushed ones."""
 
 from __future__ import annotations
 

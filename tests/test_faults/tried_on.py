@@ -68,7 +68,7 @@ class Kept:
     names: tuple[Names, Names]
 
     def again(self) -> None:
-        """Let the next call give the ids that the first one gave."""
+        """Make the next call draw the same ids as the first one."""
         for name in self.names:
             name.again()
 

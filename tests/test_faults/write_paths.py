@@ -1,4 +1,4 @@
-"""Every way in which a memory is written: a call for each, and what must hold of it wherever it is stopped."""
+"""Every write path of a memory: its call, and what must hold wherever it is interrupted."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def changed_folder(folder: Path) -> None:
 
 
 def without_vectors(folder: Path) -> None:
-    """A memory that was never embedded."""
+    """Memory without any vector."""
     for file in folder.glob(f"{FILE}*"):
         file.unlink()
     with kept(folder, embedded=False, now=START, kind="old") as opened:

@@ -25,7 +25,7 @@ from memory.export_import.codec import lines_hasher
 
 
 class Ticking:
-    """A clock that moves a second at each look."""
+    """Clock that advances one second at each call."""
 
     def __init__(self):
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ def run(awaitable):
 
 
 def filled(memory, tmp_path):
-    """Something of everything that a memory can hold."""
+    """Fill a memory with every kind of item that it can hold."""
     east = timezone(timedelta(hours=5, minutes=30))
     first = run(memory.remember(Memory("I live in Lisbon.", kind="fact", tags=("home", "town"), importance=0.5)))
     run(memory.correct(first.id, "I live in Porto.", valid_from=datetime(2025, 3, 1, tzinfo=east)))
@@ -118,7 +118,7 @@ def items(data):
 
 
 def sealed(lines):
-    """The lines with a first one that fits them, as somebody who edits a file would make it."""
+    """Return the lines with a matching header line, as after a careful edit of the file."""
     digest = lines_hasher()
     for line in lines[1:]:
         digest.update(line)

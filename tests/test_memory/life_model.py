@@ -63,7 +63,7 @@ class Model:
     lives: int = 0
 
     def fresh(self, text: str, **fields: Any) -> State:
-        """Return what a memory has that is new."""
+        """Return the new fields of a memory."""
         self.lives += 1
         empty: State = {"valid_from": None, "valid_to": None, "derived_from": (), "pinned": False, "disabled": False}
         return {"text": text, "life": self.lives, **empty, "tags": (), "importance": None, "expires_at": None, **fields}
@@ -85,7 +85,7 @@ class Model:
         return state
 
     def held(self, at: datetime, now: datetime) -> list[tuple[str, str]]:
-        """Return what is held today to have been so at a time."""
+        """Return the memories valid at a time, as known today."""
         open_: dict[str, tuple[datetime, State]] = {}
         spans: list[tuple[str, datetime, datetime | None, State]] = []
         for deed in self.standing():
@@ -123,7 +123,7 @@ class Model:
         )
 
     def known(self, at: datetime, held: datetime, now: datetime) -> list[tuple[str, str]]:
-        """Return what was known at a time to hold at another time."""
+        """Return the memories valid at one time, as known at another."""
         return sorted(
             (item.memory, item.content["text"])
             for item in self.periods
@@ -134,7 +134,7 @@ class Model:
         )
 
     def present(self, now: datetime) -> list[tuple[str, str]]:
-        """Return the memories that answer today."""
+        """Return the memories that are current today."""
         return sorted(
             (item, state["text"])
             for item, state in self.now().items()
@@ -146,7 +146,7 @@ class Model:
         return not marks["disabled"] and (marks["expires_at"] is None or marks["expires_at"] > now)
 
     def in_the_way(self, deed: Deed) -> bool:
-        """Return whether a deed cannot be taken back."""
+        """Return whether an operation cannot be undone."""
         later = self.deeds[self.deeds.index(deed) + 1 :]
         if deed.kind == "forget" or self.undone(deed):
             return True
@@ -162,11 +162,11 @@ class Model:
         return False
 
     def undone(self, deed: Deed) -> bool:
-        """Return whether an operation that takes *deed* back stands."""
+        """Return whether an undo of *deed* is in effect."""
         return any(item.undoes is deed and not self.undone(item) for item in self.deeds)
 
     def record(self, deed: Deed, before: dict[str, State]) -> None:
-        """Put *deed* at the end, and write down what is known from now on."""
+        """Append *deed* and record what is known from now on."""
         self.deeds.append(deed)
         after = self.now()
         for memory in deed.root.effects:
@@ -194,7 +194,7 @@ class Model:
         return self._made_of(memory, {item: {*state["derived_from"]} for item, state in self.now().items()})
 
     def derived_from(self, memory: str) -> list[str]:
-        """The same with what only old versions are left of, by whatever they were ever made of."""
+        """Return the memories derived from a memory; archived ones count with every source that they ever had."""
         moment = self.now()
         parents = {item: {*state["derived_from"]} for item, state in moment.items()}
         for period in self.periods:
@@ -222,7 +222,7 @@ class Model:
         return found
 
     def forget(self, deed: Deed) -> None:
-        """Let what *deed* names be gone, with every word and mention of it."""
+        """Erase the memories that *deed* names, with every reference to them."""
         gone = set(deed.effects)
         self.gone |= {item.content["text"] for item in self.periods if item.memory in gone}
         self.periods = [item for item in self.periods if item.memory not in gone]

@@ -1,4 +1,4 @@
-"""Actors stand in the log and in the version, and one trusted less changes nothing that is trusted more."""
+"""Actors are recorded in log and version; a less trusted actor changes no more trusted memory."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_undoing_an_undo_needs_the_trust_of_the_restored_memory(memory):
     report = run_sync(memory.remember("Ana lives in Porto."))
     undoing = run_sync(memory.undo(report.operation, actor="tool", approved_by="user"))
     with pytest.raises(NotTrusted, match=report.id):
-        run_sync(memory.undo(undoing.id, actor="tool"))  # its own deed, on the user's word
+        run_sync(memory.undo(undoing.id, actor="tool"))  # its own operation, approved by the user
     assert run_sync(memory.count()) == 0
 
 

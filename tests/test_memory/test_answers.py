@@ -104,13 +104,13 @@ Activate it afterwards."""
         ),
     ],
 )
-def test_the_sentence_has_the_form_that_the_question_asks_for(question, text, answer):
+def test_the_best_sentence_has_the_kind_of_answer_asked_for(question, text, answer):
     best = best_sentences(question, [Passage("p", text, "a.md", score=1.0)])[0]
     assert answer in text[best.start : best.end]
     assert best.end - best.start <= len(answer) + 60
 
 
-def test_a_heading_that_the_format_does_not_mark_is_no_answer():
+def test_an_unmarked_heading_is_not_quoted_as_the_answer():
     passage = Passage("p", "1.1.6 Virtual consoles\n\nSix of them are there.", "a.pdf", heading=("Virtual consoles",))
     sentences = best_sentences("How many virtual consoles are there?", [passage])
     assert all("1.1.6" not in passage.text[found.start : found.start + 5] for found in sentences)

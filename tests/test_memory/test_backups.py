@@ -1,4 +1,4 @@
-"""Backups of a memory: made, listed, thinned out, put back; and what is forgotten goes from them too."""
+"""Backups of a memory: creation, listing, rotation, restore, and erasure of forgotten memories from them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def flipped(data: bytes, text: str) -> bytes:
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
-def test_a_backup_is_whole_and_private_and_is_restored_in_the_place_of_the_memory_which_is_kept(path: Path) -> None:
+def test_restore_replaces_the_memory_by_an_owner_only_backup_and_keeps_the_replaced_file(path: Path) -> None:
     memory = filled(path, ATTIC)
     steps: list[tuple[int, int]] = []
     backup = run_sync(memory.backup(path.with_name("b.db"), on_progress=lambda *step: steps.append(step)))
@@ -60,7 +60,7 @@ def test_a_backup_is_whole_and_private_and_is_restored_in_the_place_of_the_memor
     assert (again.kept, again.entries) == (None, 2)
 
 
-def test_restore_refuses_what_is_damaged_or_no_memory_and_changes_nothing(path: Path) -> None:
+def test_restore_refuses_a_damaged_or_foreign_file_and_changes_nothing(path: Path) -> None:
     memory = filled(path, ATTIC)
     run_sync(memory.backup(good := path.with_name("b.db")))
     run_sync(memory.close())
@@ -83,7 +83,7 @@ def test_restore_refuses_what_is_damaged_or_no_memory_and_changes_nothing(path: 
     assert sorted(file.name for file in path.parent.iterdir()) == sorted(["m.db", "b.db", *cases])
 
 
-def test_restore_replaces_a_memory_that_is_damaged_beyond_opening(path: Path) -> None:
+def test_restore_replaces_a_memory_too_damaged_to_open(path: Path) -> None:
     memory = filled(path, ATTIC)
     run_sync(memory.backup(good := path.with_name("b.db")))
     run_sync(memory.close())
@@ -94,7 +94,7 @@ def test_restore_replaces_a_memory_that_is_damaged_beyond_opening(path: Path) ->
     assert report.kept.read_bytes() == b"\0" * 9000
 
 
-def test_restore_waits_for_no_open_memory_of_this_process_or_of_another(path: Path) -> None:
+def test_restore_raises_busy_error_while_this_or_another_process_has_the_memory_open(path: Path) -> None:
     memory = filled(path, ATTIC)
     run_sync(memory.backup(good := path.with_name("b.db")))
     with pytest.raises(BusyError, match="another process has it open"):
@@ -127,7 +127,7 @@ def test_a_daily_backup_is_due_after_a_write_and_once_a_day(path: Path) -> None:
     assert not is_backup_due(path, NOON + timedelta(days=1)), "nothing was written since"
 
 
-def test_seven_days_and_four_weeks_are_kept_and_the_oldest_go_where_there_is_no_room(path: Path) -> None:
+def test_seven_daily_and_four_weekly_backups_are_kept_and_fewer_above_max_bytes(path: Path) -> None:
     memory = filled(path, ATTIC)
     for day in range(46):
         os.utime(path, (time.time() + 100 + day,) * 2)
@@ -145,7 +145,7 @@ def test_seven_days_and_four_weeks_are_kept_and_the_oldest_go_where_there_is_no_
     run_sync(memory.close())
 
 
-def test_what_is_forgotten_is_in_no_backup_of_the_folder_and_the_rest_of_them_stays(path: Path) -> None:
+def test_forgetting_erases_from_every_backup_of_the_folder_and_keeps_their_other_memories(path: Path) -> None:
     memory = filled(path, ATTIC, KETTLE)
     run_sync(memory.remember_turn("s", [Message.user("The octopus said its secret word: xylophone.")]))
     make_daily_backup(path, now=NOON)
@@ -167,7 +167,7 @@ def test_what_is_forgotten_is_in_no_backup_of_the_folder_and_the_rest_of_them_st
     assert texts_of(path) == [KETTLE]
 
 
-def test_a_grace_period_that_is_over_and_a_forgotten_namespace_reach_the_backups(path: Path) -> None:
+def test_an_ended_grace_period_and_a_forgotten_namespace_are_erased_from_backups(path: Path) -> None:
     now = [NOON]
     memory = open_memory(path, choose_local=False, clock=lambda: now[0])
     teapot = run_sync(memory.remember(ATTIC))

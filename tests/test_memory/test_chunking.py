@@ -175,7 +175,7 @@ def test_heading_titles_are_shown_without_markup() -> None:
         ("The disks are:\n\n", "".join(f"- disk {number} of many, of one size\n" for number in range(20))),
     ],
 )
-def test_a_sentence_that_leads_to_code_or_a_list_stands_with_its_beginning(prose, lead, follows) -> None:
+def test_a_sentence_introducing_code_or_a_list_is_in_one_chunk_with_its_beginning(prose, lead, follows) -> None:
     chunks = MarkdownChunker(200).chunk(f"{prose}\n\n{lead}{follows}")
     assert any(lead + follows.split("\n")[0] in chunk.text for chunk in chunks)
     assert all(len(chunk.text) <= 200 for chunk in chunks)
@@ -336,7 +336,7 @@ def test_sentences_end_where_their_script_ends_them():
     ]
 
 
-def test_a_whole_text_is_one_chunk_and_a_function_cuts_as_it_likes():
+def test_whole_chunker_gives_one_chunk_and_function_chunker_the_pieces_of_its_function():
     assert [chunk.text for chunk in WholeChunker().chunk("  a\n\nb " * 2000)] == [("  a\n\nb " * 2000).strip()]
     by_line = FunctionChunker(str.splitlines, name="lines")
     assert [(chunk.text, chunk.start) for chunk in by_line.chunk("one\n\ntwo\none")] == [

@@ -1,4 +1,4 @@
-"""Times at their edges, with a clock set by hand: back, zones, hours that come twice or never, years 1 and 9999."""
+"""Edge cases of times with a manual clock: set back, zones, ambiguous and nonexistent hours, years 1 and 9999."""
 
 from __future__ import annotations
 

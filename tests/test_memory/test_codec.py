@@ -1,4 +1,4 @@
-"""The codec of memories: every field survives the way into an entry of the store and back.
+"""The codec of memories: every field survives the round trip through an entry of the store.
 
 Inner parts, on no face: ``memory.codec``.
 """

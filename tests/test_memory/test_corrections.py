@@ -1,4 +1,4 @@
-"""Changing what is kept: marks in place, ends of validity, merging; what each does to answers and to the log."""
+"""Changes of memories: marks, end of validity, merging, and their effect on recall and the operation log."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_operation_lists_only_the_changed_memories(memory):
     assert [change.id for change in run_sync(memory.pin([each, other, each])).changes] == [other]
 
 
-def test_tags_are_added_and_taken_off_in_order(memory):
+def test_tags_are_added_and_removed_in_order(memory):
     each = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("a", "b")))).id
     run_sync(memory.tag(each, ["c", "a"]))
     assert get(memory, each).tags == ("a", "b", "c")
@@ -97,7 +97,7 @@ def test_tags_are_added_and_taken_off_in_order(memory):
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, "much", True, float("nan")])
-def test_importance_is_a_number_from_nought_to_one(memory, bad):
+def test_importance_is_a_number_from_zero_to_one(memory, bad):
     each = run_sync(memory.remember("I live in Lisbon.")).id
     with pytest.raises(ArgumentError, match="importance"):
         run_sync(memory.set_importance(each, bad))

@@ -32,7 +32,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Asked:
-    """An embedder that notes what it was given."""
+    """Embedder that records the texts it was given."""
 
     remote = False
     fingerprint = "asked/4"

@@ -51,7 +51,7 @@ async def test_retrieve_ranks_the_answering_passage_first_with_exact_offsets(mem
     assert lighthouse.read_text()[first.start : first.end] == first.text
 
 
-async def test_who_founded_something_is_found_as_its_founder(memory, tmp_path):
+async def test_a_question_for_who_founded_matches_a_passage_with_founder(memory, tmp_path):
     path = tmp_path / "museum.txt"
     others = [f"The museum of room {number} is founded on rock." for number in range(9)]
     path.write_text("\n\n".join([*others, "Ada Brandt, founder of the museum, lived in the lamp room."]))
@@ -188,7 +188,7 @@ async def test_citations_work_on_an_empty_collection(memory):
     assert await KnowledgeBase(memory).cite("anything", []) == []
 
 
-async def test_at_most_so_many_passages_of_one_document_are_given(memory, tmp_path):
+async def test_passages_of_one_document_are_limited_in_number(memory, tmp_path):
     for name in ("one", "two"):
         (tmp_path / f"{name}.txt").write_text(
             "\n\n".join(f"The storm of {year} broke {name}." for year in (1911, 1962))

@@ -1,4 +1,4 @@
-"""Unusable arguments are refused by name, where they are given: embedders, their caches and what embeds a memory."""
+"""Unusable arguments are refused by name, where they are given: embedders, caches and the embedding service."""
 
 from __future__ import annotations
 

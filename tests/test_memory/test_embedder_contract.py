@@ -1,4 +1,4 @@
-"""The contract of embedders finds faults: each of these was planted in a sound embedder, and some test must fail."""
+"""The embedder contract finds faults: for each fault planted in a sound embedder, some test fails."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ KEY = "sk-secret-0123456789"
 
 @dataclass
 class Server:
-    """A server that speaks both formats, reads at most *limit* words of a text, and can be told to misbehave."""
+    """Server of both wire formats with a limit of *limit* words a text; it can be set to misbehave."""
 
     url: str = ""
     limit: int = 10_000

@@ -57,7 +57,7 @@ def filled(path: Path, encoder: Encoder, notes: Sequence[str]) -> LongTermMemory
     return memory
 
 
-def test_an_embedder_that_tells_the_pairs_apart_gets_more_weight_and_a_bound_of_doubt() -> None:
+def test_an_embedder_that_separates_the_probe_pairs_gets_more_weight_and_a_rescaled_cosine() -> None:
     plain, narrow = profile_by(Encoder().embedder()), profile_by(Encoder(common=2.0).embedder())
     assert plain.notes > UNKNOWN_PROFILE.notes
     assert plain.cover
@@ -89,7 +89,7 @@ def test_a_profile_is_measured_once_when_the_memory_is_large_enough_and_kept_in_
     run(memory.close())
 
 
-def test_a_known_embedder_is_not_measured_and_one_that_fails_on_the_probes_fails_no_write(tmp_path: Path) -> None:
+def test_a_known_embedder_is_not_measured_and_a_failure_on_the_probes_fails_no_write(tmp_path: Path) -> None:
     assert known_profile("local/use-multilingual-3-256") is not None
     assert known_profile("stranger") is None
     encoder = Encoder()

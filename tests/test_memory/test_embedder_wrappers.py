@@ -71,13 +71,13 @@ class TestAwaitedFunctionOfOne(FunctionContract):
     takes, function = "text", staticmethod(one_later)
 
 
-class TestFunctionThatIsGivenTheBeginningAlone(EmbedderContract):
+class TestFunctionWithMaxTokens(EmbedderContract):
     @pytest.fixture
     def embedder(self) -> FunctionEmbedder:
         return FunctionEmbedder(many, fingerprint="mine/1", max_tokens=5000)
 
 
-class TestFallbackWhoseFirstIsDown(EmbedderContract):
+class TestFallbackWithFailingFirstEmbedder(EmbedderContract):
     @pytest.fixture
     def embedder(self) -> FallbackEmbedder:
         return FallbackEmbedder(Member(down=True), Member())

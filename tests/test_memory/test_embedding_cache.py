@@ -1,4 +1,4 @@
-"""The cache of vectors: equal answers, fewer questions, bounded room, and nothing left of what was forgotten.
+"""Embedding cache: equal vectors, fewer embedder calls, bounded size, erasure of forgotten texts.
 
 Inner parts, on no face: ``memory.embedders.batching``, ``memory.embedders.cache``.
 """

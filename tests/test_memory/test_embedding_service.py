@@ -1,4 +1,4 @@
-"""The write path and an embedder: known again by its probes, refused texts, patience, closing.
+"""The embedding service: probes of the model, refused texts, patience, closing.
 
 Inner parts, on no face: ``memory.tables.embedder_probes``, ``memory.write.embedding_service``.
 """
@@ -45,7 +45,7 @@ HASHING = HashingEmbedder(dimension=64)
 
 
 class Model:
-    """An embedder whose model can be changed under its name, that can fail, hang, come too late, refuse and cut."""
+    """Embedder whose model can change under its name, and that can fail, hang, be late, refuse and truncate."""
 
     dimension = 64
 
@@ -73,7 +73,7 @@ class Model:
 
 
 class Detailed(Model):
-    """Refuses what is "bad", cuts what is "long"."""
+    """Refuses texts with "bad", truncates texts with "long"."""
 
     async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
         refused = {place: "not this one" for place, text in enumerate(texts) if "bad" in text}
@@ -100,7 +100,7 @@ def vector_of(memory: LongTermMemory, id: str) -> Any:
     return entry.vector
 
 
-# --- known again by its probes
+# --- probes
 
 
 def test_an_embedder_is_probed_once_with_the_first_text_and_not_on_opening(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_memory_opened_with_another_embedder_and_mismatch_words_never_calls_it
     run(memory.close())
 
 
-# --- what an embedder refuses, cuts, or fails at
+# --- refused, truncated and failed texts
 
 
 def test_a_refused_text_is_pending_with_its_reason_and_the_other_texts_have_vectors(tmp_path: Path) -> None:
@@ -895,7 +895,7 @@ def test_an_unusable_wait_for_closing_is_an_argument_error(wait: Any) -> None:
         run(memory.close(wait=wait))
 
 
-# --- what is sensitive
+# --- sensitive memories
 
 
 class Far(Model):

@@ -158,7 +158,7 @@ def test_evaluate_reuses_stored_vectors(tmp_path):
 
 
 class Remote(Useless):
-    """An embedder that says that texts leave this machine."""
+    """Embedder with ``is_remote`` true."""
 
     remote = True
 

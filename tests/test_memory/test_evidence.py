@@ -56,7 +56,7 @@ def memory() -> LongTermMemory:
 
 
 def told(memory: LongTermMemory, *texts: str) -> list[str]:
-    """Tell *texts* as turns of the user; return their ids."""
+    """Remember *texts* as turns of the user; return their ids."""
     return [report.id for report in run_sync(memory.remember_turn("s", [Message.user(text) for text in texts]))]
 
 
@@ -65,7 +65,7 @@ def found(memory: LongTermMemory, question: str, **options: bool) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in KINDS.items() for text in texts])
-def test_the_kind_of_an_utterance_is_told_by_rules(kind: UtteranceKind, text: str) -> None:
+def test_rules_determine_the_kind_of_an_utterance(kind: UtteranceKind, text: str) -> None:
     assert classify_utterance(text).kind == kind
 
 
@@ -95,7 +95,7 @@ def test_a_demoted_memory_is_promoted_and_demoted_again_by_one_call_and_undone(m
     assert promotion is not None
 
 
-def test_memories_of_older_files_are_judged_when_they_are_indexed(memory):
+def test_memories_of_older_files_are_classified_when_indexed(memory):
     told(memory, "Where did I hide the spare key?")
     (namespace,) = memory.store.namespaces()
     (entry,) = memory.store.scan(namespace=namespace)
@@ -104,7 +104,7 @@ def test_memories_of_older_files_are_judged_when_they_are_indexed(memory):
     assert found(memory, "spare key") == []
 
 
-def test_notes_that_were_kept_on_purpose_and_talk_between_people_are_not_left_out(memory):
+def test_questions_in_notes_and_in_conversations_between_people_are_recalled(memory):
     run_sync(memory.remember("Which glue holds porcelain?"))
     assert found(memory, "porcelain glue") == ["Which glue holds porcelain?"]
     for place, (speaker, text) in enumerate([("Ana", "Did you buy the canoe?"), ("Ben", "I did, a red one.")]):
@@ -113,13 +113,13 @@ def test_notes_that_were_kept_on_purpose_and_talk_between_people_are_not_left_ou
     assert "Did you buy the canoe?" in found(memory, "Who bought a canoe?")
 
 
-def test_what_is_said_again_comes_behind_the_first_saying(memory):
+def test_a_repeated_statement_ranks_after_the_first_one(memory):
     first, again = "Theo's school trip to Gothenburg moved to the 18th.", "The trip to Gothenburg is on the 18th."
     told(memory, first, "We had soup.", again.replace("is on", "on"))
     assert found(memory, "When is the trip to Gothenburg?")[:2] == [first, again.replace("is on", "on")]
 
 
-def test_a_note_that_is_kept_twice_is_one_memory_with_both_times(memory):
+def test_a_note_remembered_twice_is_one_memory_with_both_times(memory):
     first = run_sync(memory.remember(Memory("The spare key is at Dora's.", occurred_at=NOW)))
     again = Memory("the spare key is  at Dora's", occurred_at=NOW.replace(month=7), session="chat")
     report = run_sync(memory.remember(again))
@@ -140,7 +140,7 @@ def test_equal_notes_of_one_batch_are_folded_and_different_ones_are_not(memory):
 
 
 @pytest.mark.parametrize("change", ["correct", "end", "disable", "forget"])
-def test_a_note_is_kept_anew_where_the_first_does_not_hold_any_more(memory, change):
+def test_a_repeated_note_is_stored_anew_if_the_first_is_no_longer_valid(memory, change):
     id = run_sync(memory.remember("I live in Lisbon.")).id
     if change == "correct":
         run_sync(memory.correct(id, "I live in Porto."))
@@ -154,20 +154,20 @@ def test_a_note_is_kept_anew_where_the_first_does_not_hold_any_more(memory, chan
     assert (report.outcome, report.id != id) == (Outcome.STORED, True)
 
 
-def test_the_word_of_the_user_is_not_folded_into_a_models_note(memory):
+def test_a_user_statement_is_not_folded_into_a_note_of_the_assistant(memory):
     note = Memory("The user likes tea.", trust="assistant", actor="assistant")
     run_sync(memory.remember(note))
     assert run_sync(memory.remember("The user likes tea.")).outcome == Outcome.STORED
     assert run_sync(memory.remember(note)).outcome == Outcome.DUPLICATE
 
 
-def test_a_fact_that_is_true_again_is_the_newest(memory):
+def test_a_fact_stated_again_after_a_change_ranks_first(memory):
     for month, text in enumerate(("I live in Lisbon.", "I live in Porto.", "I live in Lisbon."), start=1):
         run_sync(memory.remember(Memory(text, occurred_at=NOW.replace(month=month))))
     assert found(memory, "Where do I live?")[0] == "I live in Lisbon."
 
 
-def test_an_answer_that_only_repeats_what_was_recalled_is_no_evidence(memory):
+def test_an_answer_that_only_repeats_recalled_memories_is_no_evidence(memory):
     (told_id,) = told(memory, "I moved to Lisbon in May with my sister Ana.")
     question = Message.user("Where did I move?")
     reports = []

@@ -61,7 +61,7 @@ def opened(tmp_path):
 
 
 def everything(memory, namespace=""):
-    """All that can be asked of a namespace; revisions apart, which are the file's own."""
+    """Return every readable content of a namespace, without revisions, which belong to the file."""
     lanes = [CONVERSATION, "documents/guide"]
     entries = {}
     for lane in lanes:
@@ -87,7 +87,7 @@ def everything(memory, namespace=""):
     return entries, histories, sessions, documents
 
 
-# --- there and back
+# --- round trip
 
 
 def test_export_import_and_export_again_give_the_same_bytes(opened, tmp_path):
@@ -310,7 +310,7 @@ class Changed(Toy):
 
 
 class Away(Toy):
-    """An embedder that does not answer."""
+    """Embedder that fails."""
 
     async def embed(self, texts, kind="document"):
         raise OSError("away")
@@ -348,7 +348,7 @@ def test_an_untrusted_import_does_not_record_unverified_embedder_probes(opened, 
     assert other.embedding.probes.get("toy/1") is None
 
 
-# --- a part of it
+# --- selections
 
 
 def test_tags_scopes_and_filters_limit_an_export_to_their_memories_and_versions(opened, tmp_path):
@@ -500,7 +500,7 @@ def test_an_unknown_import_mode_is_refused(opened, tmp_path):
         run(opened().import_(tmp_path / "a.jsonl", mode="overwrite"))
 
 
-# --- what does not come back, and what is not believed
+# --- forgotten items and trust
 
 
 @pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
@@ -660,7 +660,7 @@ def test_an_import_goes_to_the_given_namespace_alone(opened, tmp_path):
     assert run(other.operations()) == run(other.operations(namespace="bob")) == []
 
 
-# --- files that are not right
+# --- malformed files
 
 
 def valid(opened, tmp_path):
@@ -780,7 +780,7 @@ def test_an_import_refuses_a_path_that_is_no_regular_file(opened, tmp_path, what
         run(opened().import_(path))
 
 
-# --- policies on the way in
+# --- write policies on import
 
 
 class Letters(Toy):
@@ -1045,7 +1045,7 @@ def test_an_import_redacts_secrets_in_messages_and_passages(opened, tmp_path):
     assert data.count(b"[redacted: PIN]") == 4
 
 
-# --- the same again
+# --- repeated imports
 
 
 def test_importing_twice_and_repeating_an_idempotency_key_add_nothing(opened, tmp_path):
@@ -1155,7 +1155,7 @@ def test_an_import_does_not_restore_a_removed_document(opened, tmp_path, mode):
     assert memory.store.count(namespace=store_namespace("", "documents", "guide")) == 0
 
 
-# --- batch by batch
+# --- batches
 
 
 def test_concurrent_writes_between_the_batches_of_an_import_are_kept(opened, tmp_path, monkeypatch):
@@ -1231,7 +1231,7 @@ def test_an_import_refuses_a_file_that_changes_while_it_is_read(opened, tmp_path
     assert not any("evil" in text for text in texts(other))
 
 
-# --- large ones
+# --- large files
 
 
 @pytest.mark.slow

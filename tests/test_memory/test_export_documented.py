@@ -1,4 +1,4 @@
-"""The manual's page on exports and what is written and read are one: each type of line, each field, the first line."""
+"""The documentation page on exports lists every line type and field that is written and read."""
 
 import json
 import re

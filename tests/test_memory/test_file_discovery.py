@@ -1,4 +1,4 @@
-"""Discovering and reading files: which are taken, which are left out and why, and what is never opened.
+"""Discovery and reading of files: included files, skipped files with their reason, files never opened.
 
 Inner parts, on no face: ``memory.documents.discovery``, ``memory.documents.ignore_rules``,
 ``memory.documents.loaders.base``,

@@ -28,7 +28,7 @@ def changes(step):
     return {line.source: line.action for line in step.report.lines if line.action in ("added", "updated", "removed")}
 
 
-async def test_a_watched_folder_is_followed_and_waited_for_while_it_is_gone(knowledge, tmp_path):
+async def test_changes_of_a_watched_folder_are_ingested_also_after_it_was_missing(knowledge, tmp_path):
     pytest.importorskip("watchfiles")
     notes, other = tmp_path / "notes", tmp_path / "other"
     for folder in (notes, other):

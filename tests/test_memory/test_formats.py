@@ -267,7 +267,7 @@ def test_a_hostile_or_damaged_file_is_refused_by_name_and_reason(name, data, rea
     assert caught.value.source == name
 
 
-def test_a_member_that_unpacks_to_more_than_it_says_is_bounded():
+def test_an_archive_member_larger_than_its_declared_size_is_bounded():
     data = bytearray(packed({"word/document.xml": WORD.format("<w:p/>" * 300_000)}))
     size = len(WORD.format("<w:p/>" * 300_000)).to_bytes(4, "little")
     assert data.count(size) == 2

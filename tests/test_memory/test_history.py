@@ -1,4 +1,4 @@
-"""Conversation history, in memory and in the file: the contract, and what rows carry besides."""
+"""Conversation history, in memory and in the file: the contract, and the fields of its rows."""
 
 import asyncio
 import subprocess

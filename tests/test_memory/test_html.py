@@ -68,7 +68,7 @@ def test_navigation_furniture_and_hidden_parts_are_left_out(furniture, place):
     assert loaded(place.format(furniture=furniture)).text == "# Trees\n\nOaks grow."
 
 
-def test_a_box_of_prose_with_a_name_of_furniture_is_text():
+def test_prose_in_an_element_named_like_navigation_is_text():
     box = "<div class=sidebar><p><b>TIP</b> Water them early: " + "the soil is cool then and keeps what it gets. " * 3
     assert "TIP Water them early" in loaded(f"<h1>Trees</h1><p>Oaks.</p>{box}</div><p>Elms.").text
 
@@ -77,7 +77,7 @@ def test_a_title_outside_of_a_head_is_no_text():
     assert loaded("<title>Pumps</title><h1>Pump</h1><p>Old.").text == "# Pump\n\nOld."
 
 
-def test_the_marked_main_part_is_the_page():
+def test_only_the_main_element_of_a_page_is_read():
     assert (
         loaded("<div>Around it.</div><main><header><h1>Trees</h1></header><p>Oaks.</main>").text == "# Trees\n\nOaks."
     )
@@ -87,7 +87,7 @@ def test_a_page_of_nothing_but_links_keeps_them():
     assert "Products" in loaded("<ul class=menu><li><a href=a>Products</a><li><a href=b>About us</a></ul>").text
 
 
-def test_title_fields_and_anchors_of_a_page():
+def test_a_page_gives_its_title_fields_and_anchors():
     page = loaded(
         "<head><title>Trees — My site</title><meta name=author content=Ada></head>"
         "<section id=trees><h1>Trees</h1><p>Old.<h2><a name=oaks></a>Oaks</h2><p>Grow."
@@ -115,7 +115,7 @@ def test_the_encoding_of_a_page_is_recognised(page):
 @pytest.mark.parametrize(
     "page", ["<div>" * 10_000 + "deep", "<p><b>" * 3_000 + "x", "<table><tr><td>" * 2_000 + "in", "<", "&" * 9999]
 )
-def test_no_page_is_too_deep_or_too_broken(page):
+def test_deeply_nested_and_broken_pages_are_read(page):
     assert loaded(page).text.endswith(page[-2:].strip(">"))
 
 

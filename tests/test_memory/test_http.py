@@ -111,7 +111,7 @@ def send_stream(handler: BaseHTTPRequestHandler, *parts: bytes, content_type: st
 
 
 class Waits:
-    """Stands in for sleeping, and remembers for how long."""
+    """Replacement of ``sleep`` that records the seconds."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -247,10 +247,10 @@ def test_retry_after_delay_prefers_milliseconds_and_takes_a_past_date_as_zero() 
     assert not is_retriable(404, {})
 
 
-def test_a_dropped_connection_is_tried_again() -> None:
+def test_a_dropped_connection_is_retried() -> None:
     def answer(handler: BaseHTTPRequestHandler, n: int) -> None:
         if n == 0:
-            handler.close_connection = True  # hang up without a word
+            handler.close_connection = True  # close without a response
         else:
             send(handler, "ok")
 
@@ -273,7 +273,7 @@ def test_a_refused_connection_raises_an_error_without_the_secrets_of_the_url() -
     assert "hunter" not in str(raised.value)
 
 
-def test_nothing_that_listens_on_this_machine_is_told_at_once_without_another_attempt() -> None:
+def test_a_refused_loopback_connection_raises_at_once_without_a_retry() -> None:
     async def never(_: float) -> None:
         raise AssertionError("nothing is waited for")
 
@@ -288,7 +288,7 @@ def test_nothing_that_listens_on_this_machine_is_told_at_once_without_another_at
             asyncio.run(work())
 
 
-def test_a_silent_server_gives_a_timeout_and_is_not_asked_again() -> None:
+def test_a_silent_server_gives_a_timeout_without_a_retry() -> None:
     quiet = threading.Event()
     with serving(lambda *_: quiet.wait(600) and None) as server:
         try:
@@ -301,12 +301,12 @@ def test_a_silent_server_gives_a_timeout_and_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), True, "60", None])
-def test_a_limit_of_time_that_is_none_is_refused(seconds: object) -> None:
+def test_an_invalid_timeout_is_refused(seconds: object) -> None:
     with pytest.raises(ArgumentError, match="seconds"):
         Timeouts(read=seconds)
 
 
-def test_a_dripping_answer_is_bounded_by_the_total() -> None:
+def test_a_slow_response_body_is_bounded_by_the_total_timeout() -> None:
     stop = threading.Event()
 
     def drip(handler: BaseHTTPRequestHandler, _: int) -> None:
@@ -324,7 +324,7 @@ def test_a_dripping_answer_is_bounded_by_the_total() -> None:
             stop.set()
 
 
-def test_a_stream_that_outlives_the_total_is_not_cut() -> None:
+def test_a_stream_longer_than_the_total_timeout_is_not_cut() -> None:
     def answer(handler: BaseHTTPRequestHandler, _: int) -> None:
         handler.send_response(200)
         handler.send_header("content-type", "text/event-stream")
@@ -556,7 +556,7 @@ def test_an_event_keeps_its_name_its_lines_and_its_characters() -> None:
         assert events(server) == [ServerEvent("delta", "grüße\u2028x\nzwei")]
 
 
-def test_a_stream_is_tried_again_until_it_begins() -> None:
+def test_a_stream_is_retried_until_it_starts() -> None:
     def answer(handler: BaseHTTPRequestHandler, n: int) -> None:
         if n == 0:
             send(handler, {"error": "loading"}, 503)

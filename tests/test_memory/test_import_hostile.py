@@ -1,4 +1,4 @@
-"""A file that somebody made to do harm: refused by its line before anything is taken, or taken and harmless."""
+"""Hostile import files: refused by line number before any write, or imported without harm."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ def other(tmp_path):
 
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory):
-    """A memory that takes nothing of all the files that it is given."""
+    """Memory that every refused file must leave unchanged."""
     memory = open_memory(tmp_path_factory.mktemp("victim") / "v.db", clock=Ticking(), embedder=Toy())
     run(memory.remember("here before"))
     yield memory

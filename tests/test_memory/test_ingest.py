@@ -1,4 +1,4 @@
-"""Ingest: the collection holds the present state of the files, and says what it did.
+"""Ingest: the collection holds the present state of the files, and the report lists every action.
 
 Inner parts, on no face: ``memory.documents``.
 """
@@ -26,7 +26,7 @@ LANE = store_namespace("", DOCUMENTS, "default")
 
 
 class Interruption(Exception):
-    """Stands for whatever ends an ingest in the middle."""
+    """Error that interrupts an ingest."""
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_an_unchanged_file_is_not_opened_and_a_disguised_change_is_read(me
     assert actions(await knowledge.ingest(docs)) == {"a.md": UNCHANGED, "b.txt": UPDATED, "deep/c.md": UNCHANGED}
 
 
-async def test_a_renamed_file_keeps_its_vectors_and_what_was_set_on_its_passages(memory, docs):
+async def test_a_renamed_file_keeps_its_vectors_and_the_marks_of_its_passages(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     (cool,) = [entry for entry in memory.store.scan(namespace=LANE) if "cool" in entry.text]
@@ -289,7 +289,7 @@ async def test_another_chunker_cuts_unchanged_files_anew(memory, docs):
 
 
 @pytest.mark.slow
-async def test_an_interrupted_ingest_goes_on_where_it_stopped(memory, docs):
+async def test_a_repeated_ingest_resumes_where_it_was_interrupted(memory, docs):
     for number in range(200):
         (docs / f"n{number:03}.txt").write_text(f"Number {number} is here.")
     items = []
@@ -442,7 +442,7 @@ async def test_a_conflicting_chunk_write_leaves_the_document_unchanged_and_is_th
     assert refused == [None]
 
 
-async def test_a_document_that_others_keep_writing_fails_alone(tmp_path, docs):
+async def test_a_document_under_repeated_concurrent_writes_fails_alone(tmp_path, docs):
     memories = [
         LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=FakeEmbedder()) for _ in range(2)
     ]
@@ -511,7 +511,7 @@ async def test_a_custom_loader_reads_files_of_its_extension(memory, tmp_path):
         (b"Oaks.", "bytes", "Oaks."),
     ],
 )
-async def test_a_text_or_value_in_hand_is_ingested(memory, docs, content, source, expected):
+async def test_ingest_accepts_a_text_or_a_json_value(memory, docs, content, source, expected):
     knowledge = KnowledgeBase(memory)
     options = {"title": "Mine", "tags": ["green"], "metadata": {"shelf": 3}}
     assert actions(await knowledge.ingest_text(content, source=source, **options)) == {source: ADDED}

@@ -1,4 +1,4 @@
-"""A knowledge base over time: names that stay, collections apart, what was removed or forgotten, reopening.
+"""A knowledge base over time: stable names, separate collections, removed and forgotten documents, reopening.
 
 Inner parts, on no face: ``memory.documents.document``, ``memory.documents.manifest``.
 """
@@ -71,7 +71,7 @@ async def test_files_of_one_name_in_two_folders_are_two_documents(memory, tmp_pa
     assert not (await knowledge.ingest([tmp_path / "two", tmp_path / "one"])).changed
 
 
-async def test_a_moved_folder_takes_its_names_along(memory, docs, tmp_path):
+async def test_documents_of_a_moved_folder_keep_their_names(memory, docs, tmp_path):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     before, asked = state(memory), len(memory.embedder.texts)
@@ -117,7 +117,7 @@ async def test_a_removed_document_is_skipped_until_ingested_with_again_or_change
     assert actions(await knowledge.ingest(docs))["b.txt"] is UPDATED
 
 
-async def test_all_documents_of_a_folder_are_removed_also_when_it_is_gone(memory, docs):
+async def test_removing_a_folder_removes_its_documents_even_if_the_folder_is_gone(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     shutil.rmtree(docs / "deep")
@@ -132,7 +132,7 @@ async def test_removing_an_unknown_document_is_refused(memory):
     assert caught.value.value == "none.md"
 
 
-async def test_a_forgotten_passage_does_not_come_back_with_its_document(memory, docs):
+async def test_a_forgotten_passage_is_not_ingested_again_with_its_document(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     (entry,) = [item for item in memory.store.scan(namespace=LANE) if "cool" in item.text]
@@ -148,7 +148,7 @@ async def test_a_forgotten_passage_does_not_come_back_with_its_document(memory, 
     assert any("cool" in text for text in texts(memory))
 
 
-async def test_a_forgotten_passage_does_not_come_back_by_another_name_or_in_another_collection(memory, docs):
+async def test_a_forgotten_passage_is_not_ingested_under_another_name_or_collection(memory, docs):
     await KnowledgeBase(memory).ingest(docs)
     (entry,) = [item for item in memory.store.scan(namespace=LANE) if "cool" in item.text]
     await memory.forget([entry.id])
@@ -177,10 +177,10 @@ def bytes_of(folder: Path) -> str:
     return "".join(path.read_bytes().decode("latin-1").lower() for path in sorted(folder.glob("memory.db*")))
 
 
-# what is remembered about documents
+# document records
 
 
-async def test_everything_about_documents_survives_reopening(tmp_path, docs):
+async def test_document_records_survive_reopening(tmp_path, docs):
     path = tmp_path / "memory.db"
     memory = LongTermMemory(open_store(f"sqlite:///{path}"), embedder=FakeEmbedder())
     await KnowledgeBase(memory).ingest(docs)

@@ -149,7 +149,7 @@ class Life(RuleBasedStateMachine):
     # remembering
 
     def remembered(self, made: State, **fields: Any) -> Any:
-        """Remember what a state says, as a caller would."""
+        """Remember a state, as a caller would."""
         values = {name: given(value) if name in _TIMES else value for name, value in made.items() if name != "life"}
         return run_sync(self.memory.remember(Memory(**values, **fields)))
 
@@ -333,7 +333,7 @@ class Life(RuleBasedStateMachine):
         item = self.pick(number)
         self.mark([item], lambda: self.memory.expire(item, given(at)), "expires_at", lambda _: at)
 
-    # taking back
+    # undo
 
     def take_back(self, deed: Deed) -> None:
         before = self.begin()
@@ -359,7 +359,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.model.periods)
     @rule(number=PICK)
     def forget(self, number: int) -> None:
-        """Those too that were undone or merged away, of which only old versions are left."""
+        """Undone and merged memories, of which only archived versions remain, included."""
         ids = list(dict.fromkeys(period.memory for period in self.model.periods))
         item = ids[number % len(ids)]
         derived = self.model.derived_from(item)
@@ -369,7 +369,7 @@ class Life(RuleBasedStateMachine):
         assert receipt.operation is not None
         self.model.forget(Deed(receipt.operation, "forget", self.time, dict.fromkeys([item, *derived, *also])))
 
-    # the world
+    # clock, zone, reopening
 
     @rule(days=st.sampled_from([-30, -1, 1, 1, 5, 60]), zone=st.sampled_from([UTC, ZONE, EAST]))
     def clock_jumps(self, days: int, zone: timezone) -> None:
@@ -402,7 +402,7 @@ class Life(RuleBasedStateMachine):
         """Two have the file open; what one did, the other sees."""
         self.memory, self.other = self.other or self.opened(), self.memory
 
-    # looking
+    # reading
 
     @invariant()
     def what_there_is_agrees(self) -> None:
@@ -420,7 +420,7 @@ class Life(RuleBasedStateMachine):
         assert sorted(_named(item) for item in run_sync(self.memory.pinned())) == shown
 
     def moment(self, at: datetime | int) -> datetime:
-        """A time, or that of one of the operations, or a little before it."""
+        """Draw a time: any, that of an operation, or a little before it."""
         if isinstance(at, datetime):
             return at
         deeds = self.model.deeds

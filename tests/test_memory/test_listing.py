@@ -1,4 +1,4 @@
-"""Looking through what is kept: filters, orders, pages that stay right, other times, and counts.
+"""Listing: filters, orders, stable pages, ``as_of`` and ``known_at``, counts and stats.
 
 Inner parts, on no face: ``memory.tables.idempotency_keys``.
 """
@@ -241,7 +241,7 @@ def test_stats_are_exact_and_of_one_namespace(memory):
     assert run_sync(memory.stats()).pending == 0
 
 
-def test_an_empty_namespace_has_nothing(memory):
+def test_list_count_and_stats_of_an_empty_namespace_are_empty(memory):
     keep(memory, "here")
     stats = run_sync(memory.stats(namespace="nobody"))
     assert (stats.memories, stats.first, stats.last, stats.lanes["archive"], stats.kinds) == (0, None, None, 0, {})

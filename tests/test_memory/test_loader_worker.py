@@ -105,7 +105,7 @@ async def test_a_huge_word_file_is_reported_and_the_others_are_ingested(tmp_path
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.anyio
-async def test_a_killed_ingest_goes_on_with_the_rest(tmp_path):
+async def test_an_ingest_repeated_after_a_kill_reads_the_remaining_files(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()
     for number in range(400):
@@ -158,7 +158,7 @@ def test_a_process_that_dies_or_hangs_is_replaced(tmp_path, monkeypatch, crafted
     worker.close()
 
 
-def test_the_process_sees_no_keys(tmp_path, monkeypatch):
+def test_the_loader_process_environment_has_no_api_keys(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "secret")
     worker = LoaderWorker(LoadLimits(), script=script(tmp_path, "data = ' '.join(sorted(os.environ))"))
     assert "PATH" in (seen := worker.load("text", b"", "a").text)

@@ -1,4 +1,4 @@
-"""Loaders: bytes in, text out; what cannot be read says why, and nothing hostile gets through.
+"""Loaders: text from bytes, unreadable files with a reason, hostile files.
 
 Inner parts, on no face: ``memory.documents.document``, ``memory.documents.loaders.base``,
 ``memory.documents.loaders.markdown``, ``memory.documents.loaders.pdf``, ``memory.documents.loaders.text``.
@@ -174,7 +174,7 @@ def test_the_first_heading_is_found(text, title):
         " " * 100_000,
     ],
 )
-def test_no_text_makes_the_loader_patterns_hang(text):
+def test_loader_patterns_finish_on_hostile_texts(text):
     # a pattern that backtracks would need hours here; the suite turns a hang into a traceback
     assert MarkdownLoader().load(text.encode(), "a.md").text == text
     assert join_pages([text])[0].strip("-\n ").startswith(text.strip("-\n ")[:1])
@@ -233,7 +233,7 @@ def test_a_broken_pdf_is_refused():
         PdfLoader().load(b"%PDF-1.4\nnothing else", "a.pdf")
 
 
-def test_a_pdf_too_long_is_refused():
+def test_a_pdf_with_too_many_pages_is_refused():
     with pytest.raises(LoadError, match="more than 10 characters"):
         PdfLoader(LoadLimits(characters=10)).load(make_pdf("a long line of text"), "a.pdf")
 

@@ -174,7 +174,7 @@ def test_flushing_never_overwrites_a_correction(store):
     assert other.vector.tolist() == [0, 4, 0, 0]
 
 
-def test_a_pending_text_without_anything_to_embed_stops_waiting(store):
+def test_a_text_without_words_is_not_pending_after_a_flush(store):
     run(LongTermMemory(store).remember("?!"))
     memory = LongTermMemory(store, embedder=Toy())
     assert run(memory.flush()).embedded == 0
@@ -272,7 +272,7 @@ def test_memory_ids_come_from_the_ids_argument(store):
     assert [run(memory.remember(text)).id for text in ("a", "b")] == ["first", "second"]
 
 
-# --- many at once
+# --- remember_many
 
 
 def test_remember_many_stores_the_same_as_single_remember_calls(store):
@@ -418,14 +418,14 @@ def test_complete_remembers_history_messages_without_a_memory(memory):
     assert (present.text, present.session, present.sequence, present.kind) == ("elsewhere", "t", 1, "turn")
 
 
-def test_completing_obeys_the_policies(store):
+def test_complete_applies_the_write_policies(store):
     memory = LongTermMemory(store, policies=[MinimumLength(5)])
     run(memory.conversations.append("s", [Message.user("ok"), Message.user("long enough")]))
     assert run(memory.complete()) == 1
     assert run(memory.complete()) == 0
 
 
-def test_completing_many_goes_in_batches(memory):
+def test_complete_remembers_many_messages_in_batches(memory):
     run(memory.conversations.append("s", [Message.user(f"message {i}") for i in range(600)]))
     assert run(memory.complete()) == 600
     assert run(memory.count()) == 600
@@ -481,7 +481,7 @@ def test_all_versions_are_listed_newest_first(memory):
     assert [each.text for each in run(memory.get([versions[2].id]))] == ["one"]
 
 
-def test_versions_of_ids_that_look_alike_are_kept_apart(memory):
+def test_versions_of_ids_with_a_common_prefix_are_kept_apart(memory):
     for ident in ("a", "a@1", "aa"):
         run(memory.remember(Memory(f"first {ident}", id=ident)))
         run(memory.correct(ident, f"second {ident}"))
@@ -489,7 +489,7 @@ def test_versions_of_ids_that_look_alike_are_kept_apart(memory):
     assert [version.text for version in run(memory.history("a@1"))] == ["second a@1", "first a@1"]
 
 
-def test_validity_is_kept_unless_given(memory):
+def test_a_correction_keeps_the_validity_unless_given(memory):
     start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC)
     ident = run(memory.remember(Memory("one", valid_from=start))).id
     run(memory.correct(ident, "two", valid_to=end))
@@ -502,7 +502,7 @@ def test_validity_is_kept_unless_given(memory):
         run(memory.correct(ident, "three", valid_to=start - timedelta(days=2)))
 
 
-def test_correcting_to_the_same_is_a_duplicate(memory):
+def test_a_correction_to_the_same_text_is_a_duplicate(memory):
     ident = run(memory.remember("one")).id
     assert run(memory.correct(ident, "one")).outcome is Outcome.DUPLICATE
     assert len(run(memory.history(ident))) == 1
@@ -514,14 +514,14 @@ def test_an_unknown_memory_cannot_be_corrected_or_followed(memory):
             run(call)
 
 
-def test_a_passage_of_a_document_is_not_corrected_here(memory, store):
+def test_correct_refuses_a_passage_of_a_document(memory, store):
     store.upsert([Entry("chunk", text="passage")], namespace=store_namespace("", DOCUMENTS, "x"))
     with pytest.raises(ArgumentError, match="document"):
         run(memory.correct("chunk", "x"))
     assert run(memory.get(["chunk"]))[0].text == "passage"
 
 
-def test_policies_see_corrections(store):
+def test_write_policies_apply_to_corrections(store):
     memory = LongTermMemory(store, policies=[MinimumLength(3)])
     ident = run(memory.remember("long enough")).id
     with pytest.raises(RejectedText, match="too short"):
@@ -594,7 +594,7 @@ def test_a_given_history_object_stores_the_turns(store):
     assert [stored.message.text for stored in run(history.load("s"))] == ["hello"]
 
 
-def test_two_memories_on_one_file_see_each_other(tmp_path):
+def test_two_memories_on_one_file_see_each_others_writes(tmp_path):
     each, other = (LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), embedder=Toy()) for _ in range(2))
     first = run(each.remember(Memory("from one", key="k")))
     assert run(other.remember(Memory("from one", key="k"))).id == first.id
@@ -618,7 +618,7 @@ def test_concurrent_writes_with_one_idempotency_key_store_one_memory(tmp_path):
         run(memory.close())
 
 
-def test_a_data_only_store_supports_remember_and_list_and_refuses_correct_and_says_so_when_it_is_opened(caplog):
+def test_a_data_only_store_supports_remember_and_list_and_opening_warns_that_correct_is_refused(caplog):
     store = DataOnlyStore(open_store("numpy:", space=Space("toy/1", 4)))
     assert isinstance(store, VectorStore)
     memory = LongTermMemory(store, embedder=Toy())
@@ -634,7 +634,7 @@ def test_a_data_only_store_supports_remember_and_list_and_refuses_correct_and_sa
     assert "database=" in warning
 
 
-def test_forget_deletes_from_a_data_only_store_and_names_what_it_cannot_prove():
+def test_forget_deletes_from_a_data_only_store_and_names_the_store_as_unreached():
     memory = LongTermMemory(DataOnlyStore(open_store("numpy:")))
     reports = run(memory.remember_turn("s", [Message.user("my cat is called Tom")]))
     ident = run(memory.remember("I like tea.")).id
@@ -652,7 +652,7 @@ def test_forget_deletes_from_a_data_only_store_and_names_what_it_cannot_prove():
     assert run(memory.namespaces()) == {}
 
 
-def test_a_deletion_that_a_data_only_store_did_not_make_is_made_up_for_by_complete():
+def test_complete_repeats_a_deletion_that_failed_in_a_data_only_store():
     store = DataOnlyStore(open_store("numpy:"))
     memory, delete = LongTermMemory(store), store.delete
     kept, ident = (run(memory.remember(text)).id for text in ("kept", "gone"))
@@ -749,7 +749,7 @@ def test_a_recall_with_an_embedded_query_has_no_notes(memory):
     assert run(memory.recall("cello")).notes == ()
 
 
-def test_only_the_namespaces_that_are_named_are_searched(memory):
+def test_recall_searches_only_the_given_namespaces(memory):
     for name in ("a", "b", "c"):
         run(memory.remember(f"The cello of {name}", namespace=name))
     assert found(memory, "cello", namespace="a") == ["The cello of a"]

@@ -49,17 +49,17 @@ def answered(*ids: str) -> Message:
     return Message.tool([ToolResultBlock(call_id=id) for id in ids])
 
 
-def test_a_result_that_comes_later_belongs_to_its_call_all_the_same() -> None:
+def test_a_later_tool_result_belongs_to_the_group_of_its_call() -> None:
     late = [USER, called("a", "b"), answered("a"), USER, answered("b"), ANSWER]
     assert message_groups(late) == [(USER,), tuple(late[1:5]), (ANSWER,)]
 
 
-def test_calls_that_overlap_are_one_group() -> None:
+def test_overlapping_tool_calls_are_one_group() -> None:
     overlapping = [called("a"), USER, called("b"), answered("a"), ANSWER, answered("b"), USER]
     assert message_groups(overlapping) == [tuple(overlapping[:6]), (USER,)]
 
 
-def test_an_id_that_is_used_again_means_the_newest_call() -> None:
+def test_a_reused_call_id_refers_to_the_newest_call() -> None:
     again = [called("a"), answered("a"), USER, called("a"), answered("a"), USER]
     assert message_groups(again) == [tuple(again[:2]), (USER,), tuple(again[3:5]), (USER,)]
 
@@ -69,7 +69,7 @@ def test_a_second_tool_result_of_an_answered_call_is_a_group_of_its_own() -> Non
     assert message_groups(repeated) == [tuple(repeated[:2]), (USER,), tuple(repeated[3:])]
 
 
-def test_only_an_assistant_calls_and_only_a_tool_answers() -> None:
+def test_tool_calls_count_only_from_assistants_and_results_only_from_tools() -> None:
     quoted = [Message.user(called("a").blocks), answered("a")]
     assert message_groups(quoted) == [(quoted[0],), (quoted[1],)]
     pasted = [called("a"), Message.user(answered("a").blocks), ANSWER]

@@ -1,4 +1,4 @@
-"""Two namespaces never meet: the same calls give the same bytes whether another namespace is empty, full or at work.
+"""Namespace isolation: the same calls give the same bytes whether another namespace is empty, full or in use.
 
 Each script makes every public call of the package that is about one namespace, in an order and with arguments that are
 drawn from a seed: the list of them is made from the face, so that a new one cannot be left out. It runs in two copies
@@ -299,7 +299,7 @@ def script_of(rng: random.Random, documents: Path) -> list[Named]:
 
 
 def looking(documents: Path) -> list[Named]:
-    """Return calls that look at all that there may be and change none of it."""
+    """Return calls that read everything and change nothing."""
     looks: list[Named] = [
         ("operations", lambda m, n: m.operations(limit=999, namespace=n)),
         ("list", lambda m, n: m.list(limit=999, namespace=n)),
@@ -328,7 +328,7 @@ def looking(documents: Path) -> list[Named]:
 
 
 def ending(documents: Path) -> list[Named]:
-    """Return calls that take back and bring back what can be, make it anew, and forget it: in the end, everything."""
+    """Return calls that undo and restore, rebuild, and forget; at the end, everything is forgotten."""
     texts = [f"The {word} stands near the {word} of Ana." for word in WORDS]
 
     def ingest(again: bool) -> Call:
@@ -355,7 +355,7 @@ def ending(documents: Path) -> list[Named]:
 
 
 async def answered(call: Call, memory: LongTermMemory, namespace: str) -> str:
-    """Return what a call says, or how it complains."""
+    """Return the answer of a call, or its error."""
     try:
         return repr(await call(memory, namespace))
     except (MemoryLayerError, VectorStoreError) as error:

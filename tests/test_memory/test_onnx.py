@@ -58,7 +58,7 @@ def vector_of(embedder: OnnxEmbedder, text: str = TEXT, **options: Any) -> np.nd
     return np.asarray(run(embedder.embed([text, f"a longer text, so that there is padding: {text}"], **options))[0])
 
 
-def test_pooling_is_as_asked_for_as_recorded_or_as_the_model_has_it(own: Path, tmp_path: Path) -> None:
+def test_pooling_is_the_given_else_the_recorded_else_that_of_the_model_output(own: Path, tmp_path: Path) -> None:
     tokens = byte_vectors(own, TEXT)
     pooled = {"mean": tokens.mean(axis=0), "cls": tokens[0], "last": tokens[-1]}
     unit = {name: vector / np.linalg.norm(vector) for name, vector in pooled.items()}
@@ -86,7 +86,7 @@ def test_prefixes_are_those_given_or_those_recorded_in_the_folder(own: Path) -> 
     assert given.fingerprint == recorded.fingerprint != none.fingerprint == plain.fingerprint
 
 
-def test_a_vector_may_be_cut_to_its_first_numbers(folder: Path) -> None:
+def test_a_vector_may_be_truncated_to_its_first_dimensions(folder: Path) -> None:
     short, full = OnnxEmbedder(folder, dimensions=4), OnnxEmbedder(folder)
     expected = vector_of(full)[:4]
     assert np.allclose(vector_of(short), expected / np.linalg.norm(expected), atol=1e-6)
@@ -94,13 +94,13 @@ def test_a_vector_may_be_cut_to_its_first_numbers(folder: Path) -> None:
     assert short.fingerprint != full.fingerprint
 
 
-def test_a_fingerprint_is_of_the_files_wherever_the_folder_lies(own: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_files_and_not_on_the_folder_path(own: Path, tmp_path: Path) -> None:
     before = OnnxEmbedder(own).fingerprint
     assert OnnxEmbedder(own.rename(tmp_path / "moved")).fingerprint == before
     assert OnnxEmbedder(write_embedding_model(tmp_path / "other", seed=8)).fingerprint != before
 
 
-def test_the_fingerprint_of_a_large_model_is_of_places_all_over_it(own: Path) -> None:
+def test_the_fingerprint_of_a_large_model_samples_the_whole_file(own: Path) -> None:
     weights = np.random.default_rng(1).bytes(9_000_000)
     marks = set()
     for content in (weights, b"x" + weights[1:], weights[:-1] + b"x", weights[:4_500_000] * 2, weights[:-1]):
@@ -109,7 +109,7 @@ def test_the_fingerprint_of_a_large_model_is_of_places_all_over_it(own: Path) ->
     assert len(marks) == 5
 
 
-def test_a_text_beyond_what_the_model_reads_is_reported_as_cut(folder: Path) -> None:
+def test_a_text_over_the_token_limit_of_the_model_is_reported_as_truncated(folder: Path) -> None:
     answer = run(OnnxEmbedder(folder).embed_detailed(["a" * TOKEN_LIMIT, "a" * 5000, "a" * (TOKEN_LIMIT + 1)]))
     assert {index: (cut.kept, cut.of) for index, cut in answer.truncated.items()} == {
         1: (TOKEN_LIMIT, 5000),
@@ -128,7 +128,7 @@ def test_a_text_beyond_what_the_model_reads_is_reported_as_cut(folder: Path) -> 
         (shutil.rmtree, "no such folder"),
     ],
 )
-def test_a_folder_that_is_no_model_is_refused_by_what_it_lacks(
+def test_a_folder_without_a_usable_model_is_refused_with_the_reason(
     own: Path, kind: Any, damage: Callable[[Path], object], named: str
 ) -> None:
     damage(own)
@@ -147,12 +147,12 @@ def test_a_folder_that_is_no_model_is_refused_by_what_it_lacks(
         ({"file": "other.onnx"}, "other.onnx"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_refused_by_name(folder: Path, options: dict[str, Any], named: str) -> None:
+def test_an_invalid_option_is_refused_by_name(folder: Path, options: dict[str, Any], named: str) -> None:
     with pytest.raises(ArgumentError, match=named):
         OnnxEmbedder(folder, **options)
 
 
-def test_a_damaged_model_is_an_embedder_error_and_its_text_waits(own: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_is_an_embedder_error_and_its_text_is_pending(own: Path, tmp_path: Path) -> None:
     (own / "model.onnx").write_bytes(b"no model")
     with pytest.raises(EmbedderError, match="own"):
         run(OnnxEmbedder(own).embed(["a text"]))
@@ -161,7 +161,7 @@ def test_a_damaged_model_is_an_embedder_error_and_its_text_waits(own: Path, tmp_
     run(memory.close())
 
 
-def test_the_runtime_is_kept_from_reporting_to_its_maker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_telemetry_of_the_runtime_is_disabled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     stopped: list[str] = []
@@ -252,7 +252,9 @@ def test_a_reranker_scores_each_text_with_the_question_within_its_limits(cross_e
         OnnxReranker(cross_encoder, text_characters=0)
 
 
-def test_a_recall_is_reranked_and_goes_on_without_a_reranker_that_fails(cross_encoder: Path, tmp_path: Path) -> None:
+def test_recall_uses_the_onnx_reranker_and_continues_without_it_when_it_fails(
+    cross_encoder: Path, tmp_path: Path
+) -> None:
     memory = open_memory(tmp_path / "m.db", embedder=HashingEmbedder(dimension=64))
     run(memory.remember_many(TEXTS))
     question = "Who lives in the tower, who sells at the mill?"

@@ -1,4 +1,4 @@
-"""Opening a memory file: what is picked, what is refused, what is finished."""
+"""Opening a memory file: choice of the embedder, refused files, completion of interrupted work."""
 
 import socket
 import stat

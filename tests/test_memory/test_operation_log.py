@@ -1,4 +1,4 @@
-"""The log of operations: every change is in it, with its actor, in the order in which it was done.
+"""Operation log: every change with its actor, in write order.
 
 Inner parts, on no face: ``memory.tables.operation_log``.
 """
@@ -107,9 +107,7 @@ def test_forgetting_erases_the_values_of_a_memory_from_the_operation_log(log: Op
 def test_forgotten_words_are_erased_from_log_values_of_other_memories(
     log: OperationLog, fields: dict[str, Any]
 ) -> None:
-    export = MemoryChange(
-        "", new={"path": "a secret.jsonl"}
-    )  # the name of a file that is still there, and is to be named
+    export = MemoryChange("", new={"path": "a secret.jsonl"})  # the name of an existing file, which the log keeps
     log.add("", operation("a", MemoryChange("m", 1, **fields), MemoryChange("n", 1, new={"tags": ["kept"]}), export))
     log.add("other", operation("b", MemoryChange("m", 1, **fields)))
     log.erase("", [], lambda text: "secret" in text)

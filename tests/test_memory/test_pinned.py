@@ -1,4 +1,4 @@
-"""The pinned memories: in their order, and always those that are pinned now, whoever wrote."""
+"""Pinned memories: their order, and current after writes of any process."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_pinned_sees_the_pins_of_another_process_at_the_next_call(tmp_path
 
 
 class Counting(WrapperStore):
-    """Counts how often the store is looked through."""
+    """Store that counts its scans."""
 
     scans = 0
 

@@ -1,4 +1,4 @@
-"""Profile of the user: which statements tell it, under which topic and subject, and until when."""
+"""Profile of the user: its statements by topic and subject, with their end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def profile_of(*said: str | Memory, **options) -> list[tuple[str, str, str
         ("Thanks!", "", []),
     ],
 )
-async def test_a_statement_stands_under_its_subject_and_topics(text: str, subject: str, topics: list[str]) -> None:
+async def test_a_statement_is_listed_under_its_subject_and_topics(text: str, subject: str, topics: list[str]) -> None:
     assert await profile_of(text) == [(subject, topic, text, "") for topic in topics]
 
 
@@ -64,14 +64,14 @@ async def test_the_newest_home_comes_first_and_the_older_one_ended_when_it_began
     ]
 
 
-async def test_a_home_that_another_replaced_comes_behind_it_however_late_it_was_ended() -> None:
+async def test_a_replaced_home_is_listed_after_its_replacement_whenever_it_was_ended() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     lyon = (await memory.remember("I live in Lyon.")).id
     await memory.remember(Memory("I live in Grenoble.", replaces=(lyon,)))
     assert [entry.memory.text for entry in await memory.profile()] == ["I live in Grenoble.", "I live in Lyon."]
 
 
-async def test_a_relative_is_one_by_name_and_by_kin_word() -> None:
+async def test_a_relative_named_by_name_or_by_kin_word_is_one_subject() -> None:
     profile = await profile_of(
         "My husband is called Marek.", "Marek is allergic to nuts.", "My husband likes tea.", "Bob naps."
     )
@@ -79,7 +79,7 @@ async def test_a_relative_is_one_by_name_and_by_kin_word() -> None:
     assert len(profile) == 3
 
 
-async def test_what_documents_say_and_what_is_over_is_left_out_and_wordings_are_one() -> None:
+async def test_the_profile_omits_documents_and_ended_statements_and_merges_wordings() -> None:
     page = Memory("I like coffee.", trust=Trust.DOCUMENT, actor="document")
     gone = Memory("I like milk.", expires_at=FIRST + timedelta(days=1))
     off = Memory("I like water.", disabled=True)

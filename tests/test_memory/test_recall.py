@@ -139,7 +139,7 @@ def test_the_asked_part_lifts_answers_of_the_named_person_to_a_similar_earlier_q
     assert ids(ask(retriever_of(store), question))[0] == "s1-1"
 
 
-def test_a_turn_of_the_person_named_stands_before_the_same_words_of_another(store: LifecycleStore) -> None:
+def test_a_turn_of_the_named_person_ranks_before_the_same_words_of_another(store: LifecycleStore) -> None:
     put(store, [turn(0, "Anna", "I love chess."), turn(1, "Bela", "I love chess.", "s2"), turn(2, "Anna", "Hm.")])
     retriever = retriever_of(store)
     assert ids(ask(retriever, "Does Anna love chess?"))[0] == "s1-0"
@@ -157,7 +157,7 @@ def test_a_date_in_the_query_finds_the_turn_of_that_day(store: LifecycleStore) -
         assert ids(ask(retriever, f"Where did she go on {day}?"))[0] == memory.id
 
 
-def test_the_wording_to_embed_leaves_names_out_for_conversations_and_in_for_documents(store: LifecycleStore) -> None:
+def test_the_embedded_query_omits_names_for_conversations_and_keeps_them_for_documents(store: LifecycleStore) -> None:
     put(store, TALK)
     retriever = retriever_of(store)
     text = "What did Anna name the puppy?"
@@ -217,7 +217,7 @@ def test_a_query_about_another_speakers_statement_abstains_with_reason_other(sto
 
 
 @pytest.mark.parametrize("text", ["?", "the of and", "😀", "a" * 5000, "' OR 1=1 --", "名前は何ですか", "\u202e"])
-def test_any_text_is_a_safe_question(store: LifecycleStore, text: str) -> None:
+def test_recall_accepts_any_text_as_a_query(store: LifecycleStore, text: str) -> None:
     put(store, TALK)
     retriever = retriever_of(store)
     assert len(ask(retriever, text)) <= 10
@@ -315,7 +315,7 @@ def test_documents_and_conversations_are_merged_and_collections_chosen(store: Li
     assert {hit.partition for hit in ask(retriever, "warranty", partitions=("documents",))} == {"documents"}
 
 
-def test_one_partition_collection_or_namespace_may_be_given_as_its_text() -> None:
+def test_one_partition_collection_or_namespace_may_be_given_as_a_string() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     run_sync(memory.remember("The warranty lasts two years.", namespace="ana"))
     assert len(run_sync(memory.recall("warranty", namespace="ana", partitions="conversation"))) == 1
@@ -334,7 +334,7 @@ def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: Lifecyc
 
 
 @pytest.mark.parametrize("data_only", [False, True])
-def test_importance_decides_between_memories_that_are_as_near_to_the_question(data_only: bool) -> None:
+def test_importance_orders_memories_of_equal_similarity_to_the_query(data_only: bool) -> None:
     store = open_store("numpy:")
     memory = LongTermMemory(DataOnlyStore(store) if data_only else store)  # type: ignore[arg-type]
     for name, importance in (("minor", 0.0), ("plain", None), ("vital", 1.0)):
@@ -370,7 +370,7 @@ def test_the_default_importance_changes_no_score() -> None:
     assert scores(0.5) == scores(None)
 
 
-def test_parts_add_up_to_the_score(store: LifecycleStore) -> None:
+def test_score_parts_add_up_to_the_score(store: LifecycleStore) -> None:
     put(store, TALK)
     for hit in ask(retriever_of(store), "When did Bela start learning the cello?", explain=True):
         assert sum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-12)
@@ -378,7 +378,7 @@ def test_parts_add_up_to_the_score(store: LifecycleStore) -> None:
     assert all(not hit.parts for hit in ask(retriever_of(store), "cello"))
 
 
-def test_a_warm_recaller_answers_as_a_cold_one_after_any_writes(store: LifecycleStore) -> None:
+def test_a_warm_recaller_answers_like_a_cold_one_after_any_writes(store: LifecycleStore) -> None:
     seed = 7
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -422,7 +422,7 @@ def test_a_warm_retriever_sees_later_writes_deletes_and_patches(store: Lifecycle
     assert "s1-4" not in ids(ask(retriever, "violin"))
 
 
-def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
+def test_recall_finds_writes_of_another_process(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/m.db"
     mine, theirs = open_store(address, fields=DECLARED_FIELDS), open_store(address)
     try:
@@ -460,14 +460,14 @@ def test_threads_may_recall_and_write_concurrently(store: LifecycleStore) -> Non
     assert failures == []
 
 
-def test_a_budget_of_tokens_is_kept(store: LifecycleStore) -> None:
+def test_hits_stay_within_the_token_budget(store: LifecycleStore) -> None:
     put(store, TALK)
     found = ask(retriever_of(store), "cello", token_budget=60, counter=len)
     assert 0 < sum(len(hit.memory.text) for hit in found) <= 60
     assert found.left_out
 
 
-def test_a_data_only_store_is_searched_without_the_index_and_a_note_says_so(store: LifecycleStore) -> None:
+def test_a_data_only_store_is_searched_without_the_index_with_a_note(store: LifecycleStore) -> None:
     put(store, [*TALK, Memory("cello, hidden", id="hidden", disabled=True)])
     retriever = retriever_of(DataOnlyStore(store))  # type: ignore[arg-type]
     assert retriever.texts_to_embed(query_of("Is Anna here?")) == ("Is Anna here?",)
@@ -499,12 +499,12 @@ def test_a_bad_query_names_its_argument(options: dict[str, object], argument: st
     assert caught.value.argument == argument
 
 
-def test_settings_refuse_no_candidates() -> None:
+def test_recall_settings_refuse_zero_candidates() -> None:
     with pytest.raises(ArgumentError):
         RecallSettings(candidates=0)
 
 
-def test_the_cosine_of_notes_weighs_what_the_profile_of_the_embedder_says_unless_a_setting_does() -> None:
+def test_the_cosine_weight_of_notes_is_that_of_the_embedder_profile_unless_set() -> None:
     def cosine_part(**settings: RecallSettings) -> float:
         memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW, **settings)
         run_sync(memory.remember_many(["The surgery opens at eight.", "The ferry to Skye was cancelled."]))

@@ -1,4 +1,4 @@
-"""Confidence in what was found: one scale for every store, and two reasons to answer nothing.
+"""Confidence of a recall: one scale for every store, and the two reasons of abstention.
 
 Inner parts, on no face: ``memory.retrieval.scoring.confidence``, ``memory.retrieval.scoring.scores``.
 """
@@ -68,7 +68,7 @@ def test_the_confidence_scale_maps_the_bound_to_the_abstention_level_and_keeps_i
     assert grown == sorted(set(grown))
 
 
-def test_a_candidate_that_matches_everything_is_sure_with_a_vector_and_without():
+def test_a_full_match_has_full_confidence_with_and_without_a_vector():
     item = shares(1.0)
     assert topic_confidence(item, item, None, bonus=0.0, bounds=BOUNDS) == 1.0
     assert topic_confidence(item, item, item, bonus=0.0, bounds=BOUNDS) == 1.0

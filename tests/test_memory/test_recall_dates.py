@@ -276,7 +276,7 @@ def test_statements_of_other_speakers_and_repeated_events_outdate_nothing(memory
          "The key of the attic now hangs in the kitchen."),
     ],
 )  # fmt: skip
-def test_a_later_statement_of_another_thing_is_no_change(memory, question: str, old: str, new: str):
+def test_a_later_statement_about_another_subject_outdates_nothing(memory, question: str, old: str, new: str):
     asked_for = told(memory, 50, old)
     told(memory, 10, new)
     hits = run(memory.recall(question))

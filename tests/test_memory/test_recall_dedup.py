@@ -47,11 +47,11 @@ def test_hits_come_best_first_and_no_more_than_k() -> None:
     assert hits[0].partition == "conversation"
 
 
-def test_k_of_zero_gives_nothing() -> None:
+def test_k_of_zero_gives_no_hits() -> None:
     assert packed([Memory("one", id="a")], 0) == ((), ())
 
 
-def test_equal_scores_are_ordered_by_id_whatever_their_place() -> None:
+def test_equal_scores_are_ordered_by_id_regardless_of_input_order() -> None:
     source = scored({"c": 0.5, "a": 0.5, "b": 0.5, "d": 0.9})
     assert [item.id for item in merge_ranked([source], 3)] == ["d", "a", "b"]
     assert top_positions(("c", "a", "b"), np.array([1.0, 1.0, 1.0]), 2) == [1, 2]

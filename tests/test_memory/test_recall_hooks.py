@@ -1,4 +1,4 @@
-"""Hooks that a caller adds to a recall: other words, an imagined answer, a reranker; bounded, and never in its way.
+"""Hooks of a recall: rewrite, expansion, imagined answer, reranker; bounded, and without effect when they fail.
 
 Inner parts, on no face: ``memory.retrieval.scoring.scores``.
 """
@@ -122,7 +122,7 @@ def test_equal_scores_of_a_reranker_leave_the_order(memory):
     assert ranked[2:] == [item for item in plain_order if item not in ranked[:2]]
 
 
-def test_a_reranker_sees_no_more_than_its_depth_and_the_rest_comes_after(memory):
+def test_a_reranker_gets_only_candidates_within_its_depth_and_the_rest_follow(memory):
     seen: list[int] = []
 
     def rerank(question: str, texts: Sequence[str]) -> list[float]:
@@ -177,7 +177,7 @@ def hanging(*given: object) -> str:
         (lambda *given: [float("nan")] * 6, 600, "Error"),
     ],
 )
-def test_a_hook_that_fails_leaves_the_plain_recall_and_is_named(memory, name, hook, timeout, reason):
+def test_a_failing_hook_leaves_the_plain_recall_and_is_named(memory, name, hook, timeout, reason):
     plain = run(memory.recall("mill bees"))
     found = run(memory.recall("mill bees", hooks=RecallHooks(**{name: hook}, timeout=timeout)))
     assert told(found) == told(plain)
@@ -187,12 +187,12 @@ def test_a_hook_that_fails_leaves_the_plain_recall_and_is_named(memory, name, ho
     assert reason in note
 
 
-def test_a_sync_hook_that_hangs_holds_up_neither_the_recall_nor_the_end_of_the_program(memory):
+def test_a_hanging_sync_hook_blocks_neither_recall_nor_process_exit(memory):
     run(memory.recall("mill bees", hooks=RecallHooks(rerank=hanging, timeout=0.05)))
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "tellback-recall-hook")
 
 
-def test_hooks_of_the_memory_serve_every_recall_and_those_of_a_recall_stand_in_their_place():
+def test_hooks_of_the_memory_apply_to_every_recall_and_hooks_of_a_recall_replace_them():
     memory = LongTermMemory(open_store("numpy:"), hooks=RecallHooks(rewrite=lambda question, context: "kestrel"))
     run(memory.remember_many(TEXTS))
     assert run(memory.recall("mill"))[0].memory.text == TEXTS[2]

@@ -340,7 +340,7 @@ def test_scale_to_maximum_does_not_amplify_values_by_a_tiny_maximum() -> None:
     assert scale_to_maximum(np.array([-0.2, -0.1])).tolist() == [0.0, 0.0]
 
 
-def test_an_unknown_word_weighs_what_its_nearest_stem_weighs() -> None:
+def test_an_unknown_word_has_the_weight_of_its_nearest_stem() -> None:
     index = indexed([Memory("apple", id="a"), Memory("engine", id="b")])
     df = {"apple": 2, "engine": 1}
     asked = question("apples engine", index)
@@ -383,7 +383,7 @@ def test_the_neighbour_window_smooths_word_matches_and_scores_except_from_hidden
     assert weighted_sum(window, words)[0] == pytest.approx(words.weights[0] + 0.3 * words.weights[1])
 
 
-def test_the_index_is_worn_after_many_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_reports_worn_after_many_replaced_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     import memory.retrieval.index.retrieval_index as module
 
     monkeypatch.setattr(module, "_MIN_WORN_GAPS", 5)
@@ -558,7 +558,7 @@ def test_word_vectors_are_made_on_demand_and_once_per_form() -> None:
     assert asked == ["pear", "pears"], "only what is now mostly written otherwise"
 
 
-def test_small_letters_are_counted_apart() -> None:
+def test_lower_case_forms_are_counted_separately() -> None:
     held = Held()
     held.count(["Mark", "mark", "mark", "the"])
     assert held.vocabulary.lower_case_count("Mark") == 2
@@ -615,7 +615,7 @@ def test_session_bm25_scores_equal_the_plain_version_through_writes_removals_and
         assert scores.tolist() == pytest.approx(expected)
 
 
-def test_a_session_that_was_emptied_counts_no_more() -> None:
+def test_an_emptied_session_no_longer_counts_in_session_bm25() -> None:
     counted, fresh = SessionBm25(), SessionBm25()
     for terms in (counted, fresh):
         add(terms, 0, [1, 2])

@@ -117,7 +117,7 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_what_is_derived_of_a_single_long_memory_is_saved(path: Path, derived: list[str]) -> None:
+def test_the_index_cache_saves_a_single_long_memory(path: Path, derived: list[str]) -> None:
     memory = opened(path)
     run_sync(memory.remember(Memory("The river winds on. " * 2_000, id="long")))
     expected = answers(memory)
@@ -152,7 +152,7 @@ def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str
     assert derived == ["new", "new"]
 
 
-def test_what_a_writer_derived_the_first_recall_of_all_need_not_derive(
+def test_the_first_recall_reuses_the_index_cache_saved_by_a_writer(
     path: Path, derived: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", 10)
@@ -173,7 +173,7 @@ def test_what_a_writer_derived_the_first_recall_of_all_need_not_derive(
     run_sync(memory.close())
 
 
-def test_a_writer_derives_all_where_the_change_log_is_too_short(
+def test_a_writer_derives_every_entry_if_the_change_log_is_too_short(
     path: Path, derived: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", 10)
@@ -303,7 +303,7 @@ def test_recall_does_not_wait_for_a_writer_to_save_the_index_cache(path: Path, m
     assert len(kept(path)["/conversation"]) == 10
 
 
-def test_a_full_disk_costs_no_answer(path: Path) -> None:
+def test_recall_answers_while_a_full_disk_prevents_saving_the_index_cache(path: Path) -> None:
     memory = opened(path)
     run_sync(memory.remember_many(turns(10, random.Random(5))))
     with memory.store.database.write() as connection:

@@ -88,7 +88,7 @@ def found_share(memory: LongTermMemory, questions: list[tuple[str, set[str]]], k
 
 @pytest.mark.parametrize("vectors", ROADS)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_nine_of_ten_answers_are_among_the_first_ten(language: str, vectors: bool):
+def test_nine_of_ten_answers_are_among_the_first_ten_hits(language: str, vectors: bool):
     given = talk(language)
     assert (len(given.memories) >= 60, len(given.questions) >= 30) == (True, True)
     memory = filled(given.memories, language, vectors=vectors)
@@ -269,7 +269,7 @@ def test_analyzer_language_refuses_an_invalid_language(given: object):
         analyzer_language(given)  # type: ignore[arg-type]
 
 
-def test_a_language_that_is_not_known_is_refused_and_leaves_no_file(tmp_path: Path):
+def test_an_unknown_language_is_refused_and_leaves_no_file(tmp_path: Path):
     with pytest.raises(Exception, match="klingon"):
         open_memory(tmp_path / "m.db", language="klingon")
     assert not (tmp_path / "m.db").exists()

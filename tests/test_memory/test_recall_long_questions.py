@@ -32,7 +32,7 @@ def opened(texts: Sequence[str], *, data_only: bool = False) -> LongTermMemory:
     return memory
 
 
-def test_a_question_of_thousands_of_words_takes_bounded_memory_and_says_what_was_left_out() -> None:
+def test_a_question_of_thousands_of_words_takes_bounded_memory_with_a_note_on_omitted_words() -> None:
     words = invented_words(6000, 1)
     memory = opened([" ".join(words[start : start + 25]) for start in range(0, len(words), 25)])
     run(memory.recall("warm"))
@@ -48,7 +48,7 @@ def test_a_question_of_thousands_of_words_takes_bounded_memory_and_says_what_was
     assert found.abstain is None
 
 
-def test_the_rarest_words_of_a_long_question_find_their_memory_wherever_they_stand() -> None:
+def test_the_rarest_words_of_a_long_question_find_their_memory_from_any_position() -> None:
     common = invented_words(600, 2)
     memory = opened([*(" ".join([*common, f"copy {n}"]) for n in range(3)), "The kestrel nests in the belfry."])
     pasted = " ".join([*common[:300], "kestrel", "belfry", *common[300:]])
@@ -57,7 +57,7 @@ def test_the_rarest_words_of_a_long_question_find_their_memory_wherever_they_sta
     assert {match.word for match in kestrel.matched if match.similarity == 1.0} >= {"kestrel", "belfry"}
 
 
-def test_what_a_long_question_asks_at_its_end_decides_its_kind() -> None:
+def test_the_end_of_a_long_question_decides_its_kind() -> None:
     words = invented_words(500, 3)
     memory = opened(["The ferry left on Monday.", "The ferry left."])
     found = run(memory.recall(" ".join(words) + ". When did the ferry leave?", explain=True))
@@ -71,7 +71,7 @@ def test_a_question_of_many_characters_is_read_at_both_ends(question: str) -> No
     assert "of its first and last 50,000 characters" in note
 
 
-def test_a_store_with_data_alone_gets_a_short_question_too() -> None:
+def test_a_data_only_store_gets_a_shortened_question_too() -> None:
     memory = opened(["The ferry left at dawn."], data_only=True)
     notes = run(memory.recall(" ".join(["ferry", *invented_words(400, 4)]))).notes
     assert any(note.startswith("a long question: searched by the 256 rarest of the 401") for note in notes)

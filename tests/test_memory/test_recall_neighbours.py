@@ -86,20 +86,20 @@ def test_neighbours_exchange_adds_the_other_turns_of_the_exchange_of_the_hit(mem
     assert (texts(hit.before), texts(hit.after)) == (before, after)
 
 
-def test_turns_of_another_session_do_not_stand_beside(memory):
+def test_turns_of_another_session_are_no_neighbours(memory):
     run(memory.remember_many(turns("t")))
     hit, _ = ask(memory, "a fine trade", neighbours=5)
     assert {item.session for item in hit.before} == {hit.memory.session}
 
 
-def test_a_turn_that_is_a_hit_itself_is_not_repeated(memory):
+def test_a_turn_that_is_itself_a_hit_is_not_repeated_as_a_neighbour(memory):
     _, found = ask(memory, "silicate paint or lime wash", k=3, neighbours=3)
     every = [item.id for hit in found for item in (hit.memory, *hit.before, *hit.after)]
     assert len(every) == len(set(every))
     assert len(every) > 3
 
 
-def test_the_turns_around_count_in_the_budget_and_the_nearest_come_first(memory):
+def test_neighbour_turns_count_in_the_token_budget_nearest_first(memory):
     hit, found = ask(memory, "silicate paint", neighbours=3, token_budget=17)
     assert (texts(hit.before), texts(hit.after)) == ([3], [])
     reasons = {item.reason for item in found.left_out}
@@ -115,7 +115,7 @@ def test_neighbour_turns_that_are_expired_or_fail_the_filter_are_skipped(memory)
     assert {item.role for item in (*hit.before, *hit.after)} == {"assistant"}
 
 
-def test_a_memory_of_no_session_stands_alone(memory):
+def test_a_memory_without_a_session_gets_no_neighbours(memory):
     run(memory.remember("The spare key hangs behind the oven."))
     hit, found = ask(memory, "Where does the spare key hang?", neighbours=4)
     assert (hit.before, hit.after, found.notes[:-1]) == ((), (), ())
@@ -155,14 +155,14 @@ def test_neighbours_of_a_passage_are_adjacent_passages_of_its_document_in_order(
     assert {item.source.document for item in around} == {hit.memory.source.document}
 
 
-def test_passages_at_the_ends_and_hits_themselves_are_not_repeated(memory):
+def test_passages_at_document_ends_and_hits_are_not_repeated_as_neighbours(memory):
     shelved(memory, "paint.md", shelf="one")
     found = run(memory.recall("Paint in tins, oil paint", 2, partitions=["documents"], neighbours=1))
     beside = {hit.memory.text: (hit.before, [item.text for item in hit.after]) for hit in found}
     assert beside == {SHELF[0]: ((), []), SHELF[1]: ((), [SHELF[2]])}
 
 
-def test_passages_around_count_in_the_budget(memory):
+def test_neighbour_passages_count_in_the_token_budget(memory):
     shelved(memory, "paint.md", shelf="one")
     _, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours=1, token_budget=6)
     (hit,) = found

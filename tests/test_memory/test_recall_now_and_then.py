@@ -1,4 +1,4 @@
-"""Recall of what was so then and is so now: periods of questions, near ties, newer statements behind the first hit.
+"""Recall of past and present statements: periods of questions, near ties, newer statements behind the first hit.
 
 Inner parts, on no face: ``memory.retrieval.languages.question_time``, ``memory.retrieval.languages.lexicon``.
 """
@@ -58,7 +58,7 @@ HOME = (
 )
 
 
-def test_newer_statement_of_the_same_matter_stands_right_behind_the_first_and_says_of_which() -> None:
+def test_a_newer_statement_of_the_same_matter_follows_the_first_hit_and_names_it() -> None:
     memory = remembered(*HOME, ("2024-10-01", "I smoke one cigarette a day"))
     hits = run(memory.recall("Where do I live?"))
     assert [hit.memory.id for hit in hits][:2] == ["m0", "m2"]
@@ -67,7 +67,7 @@ def test_newer_statement_of_the_same_matter_stands_right_behind_the_first_and_sa
     assert hits[0].score >= hits[1].score
 
 
-def test_a_change_is_likely_by_its_words_and_meaning_and_not_where_it_is_about_a_possession() -> None:
+def test_likely_change_follows_from_words_and_meaning_and_excludes_possessions() -> None:
     statements = ("2023-02-01", "I smoke ten cigarettes a day"), ("2023-05-01", "The garden has tomatoes")
     given_up = remembered(*statements, ("2024-09-01", "Given up every cigarette I used to smoke in a day"))
     likely = {hit.memory.id: hit.likely_change for hit in run(given_up.recall("Do I smoke?"))}
@@ -92,7 +92,7 @@ def test_a_change_is_likely_by_its_words_and_meaning_and_not_where_it_is_about_a
         ),
     ],
 )
-def test_a_plain_change_leads_and_the_older_statement_names_it(older: str, newer: str, question: str) -> None:
+def test_a_plain_change_ranks_first_and_the_older_statement_names_it(older: str, newer: str, question: str) -> None:
     pytest.importorskip("wordllama", reason="the extra `local` is not installed")
     memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
     texts = [older, "The boiler was serviced by Mr Fonseca.", "My sister Ana is allergic to walnuts.", newer]
@@ -113,7 +113,9 @@ def test_a_plain_change_leads_and_the_older_statement_names_it(older: str, newer
         ("We owe the roofer 2,300 euros.", "Roofer's paid off, hurray.", "Do we still owe the roofer money?", ""),
     ],
 )
-def test_an_answer_names_what_was_so_before_and_since(older: str, newer: str, question: str, first: str) -> None:
+def test_recall_gives_the_older_and_the_newer_statement_and_marks_the_change(
+    older: str, newer: str, question: str, first: str
+) -> None:
     pytest.importorskip("wordllama", reason="the extra `local` is not installed")
     memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
     texts = [older, "The boiler was serviced by Mr Fonseca.", "My sister Ana is allergic to walnuts.", newer]
@@ -139,7 +141,7 @@ def test_an_amount_changes_no_home_work_or_name_that_is_asked_for(work: str) -> 
     run(memory.close())
 
 
-def test_what_one_says_to_an_assistant_lends_no_words_to_what_one_says_next() -> None:
+def test_a_turn_to_an_assistant_lends_no_words_to_the_next_turn_of_its_speaker() -> None:
     def parts(**fields: str) -> dict[str, float]:
         memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW)
         given = ("The boiler was serviced for 85 pounds", "I might move to Glasgow")
@@ -173,7 +175,7 @@ def test_plans_hypotheses_quotations_habits_questions_and_other_people_change_no
     assert [(hit.later_than, hit.outdated_by) for hit in hits] == [(None, None)] * len(hits)
 
 
-def test_of_near_ties_the_newest_leads_and_the_older_names_it() -> None:
+def test_the_newest_of_near_ties_ranks_first_and_the_older_names_it() -> None:
     memory = remembered(
         ("2023-02-01", "We rent a flat by the harbour"), ("2024-02-01", "We rent a flat by the park now")
     )
@@ -183,7 +185,7 @@ def test_of_near_ties_the_newest_leads_and_the_older_names_it() -> None:
     assert sum(hits[0].parts.values()) == pytest.approx(hits[0].score)
 
 
-def test_to_a_name_alone_no_statement_is_outdated() -> None:
+def test_a_query_of_a_name_alone_outdates_no_statement() -> None:
     pytest.importorskip("wordllama", reason="the extra `local` is not installed")
     memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
     texts = ["Ana moved to Ghent in March.", "Dinner with Ana and Tom on Friday.", "The boiler was serviced."]
@@ -246,7 +248,7 @@ def test_a_statement_after_the_period_stays_where_nothing_earlier_is_about_the_q
         ("What did I eat the day before?", "past", None, "What did I eat the day before?"),
     ],
 )
-def test_question_is_about_now_then_an_event_or_the_past(
+def test_a_question_is_classified_as_about_now_then_an_event_or_the_past(
     question: str, kind: str, period: tuple[str, str] | None, rest: str
 ) -> None:
     time = find_question_time(question, lexicon_for("english"), NOW.date())

@@ -104,7 +104,7 @@ def put(memory: LongTermMemory, memories: list[Memory], namespace: str = "") -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(4)))
-def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_path: Path, seed: int):
+def test_equal_memories_give_equal_answers_in_any_order_of_writes(tmp_path: Path, seed: int):
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     memories = drawn(rng, 70)
@@ -128,7 +128,7 @@ def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(2)))
-def test_a_cold_process_answers_as_a_warm_one(tmp_path: Path, seed: int):
+def test_a_cold_process_answers_like_a_warm_one(tmp_path: Path, seed: int):
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     path = tmp_path / "m.db"

@@ -92,7 +92,7 @@ def test_names_called_in_a_session_of_three_speakers_make_no_alias() -> None:
     assert people.aliases(lambda word: 0) == {}
 
 
-def test_aliases_equal_a_fresh_count_after_any_comings_and_goings() -> None:
+def test_aliases_equal_a_fresh_count_after_any_additions_and_removals() -> None:
     seed = 4
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -293,7 +293,7 @@ def test_asks_several_does_not_match_questions_for_one_thing(text: str) -> None:
         ("english", "Besides the lake?", None),
     ],
 )
-def test_what_a_question_sets_aside_is_not_searched_for(language: str, text: str, searched: str | None) -> None:
+def test_exclusions_are_removed_from_a_question(language: str, text: str, searched: str | None) -> None:
     rest, note = remove_exclusions(text, lexicon_for(language), Analyzer(language).terms)
     assert rest == (searched or text)
     assert (note is None) == (searched is None)
@@ -302,7 +302,7 @@ def test_what_a_question_sets_aside_is_not_searched_for(language: str, text: str
 @pytest.mark.parametrize(
     "question", ["What is my latest phone?", "What is my current phone?", "What was my first phone?"]
 )
-def test_a_word_that_asks_for_one_of_several_in_time_is_no_topic(question: str) -> None:
+def test_words_like_latest_or_first_in_a_question_are_no_topic(question: str) -> None:
     memory = LongTermMemory(open_store("numpy:"))
     run(memory.remember_many(["The latest train, the first of the current plan, is late.", "My phone is a Nokia."]))
     (hit,) = run(memory.recall(question, 1, explain=True))
@@ -310,7 +310,7 @@ def test_a_word_that_asks_for_one_of_several_in_time_is_no_topic(question: str) 
     assert [match.word for match in hit.matched] == ["phone"]
 
 
-def test_a_list_may_have_more_hits_than_asked_for_and_says_so() -> None:
+def test_a_list_question_may_return_more_than_k_hits_with_a_note() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     gifts = ("teapot", "scarf", "lamp", "kettle", "watch")
     run(memory.remember_many([f"Gave Mum a {gift} as a present." for gift in gifts]))
@@ -321,7 +321,7 @@ def test_a_list_may_have_more_hits_than_asked_for_and_says_so() -> None:
     assert (len(single), single.beyond) == (3, 0)
 
 
-def test_the_best_hits_of_a_list_keep_their_places_though_they_are_of_one_session() -> None:
+def test_the_best_hits_of_a_list_question_keep_their_ranks_even_from_one_session() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     cities = ("Rome", "Lisbon", "Graz", "Cork", "Bern", "Riga", "Oslo", "Nice", "Bath", "York", "Linz", "Pisa")
     for place, city in enumerate(cities):
@@ -333,7 +333,7 @@ def test_the_best_hits_of_a_list_keep_their_places_though_they_are_of_one_sessio
     assert len(of_one_session) == 7
 
 
-def test_what_a_question_sets_aside_comes_later_unless_the_answer_stands_in_its_place() -> None:
+def test_excluded_words_demote_a_memory_unless_it_answers_the_question() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     run(
         memory.remember_many(

@@ -1,4 +1,4 @@
-"""Subjects: whose attribute a question asks for, whose is known, and the doubt where they differ."""
+"""Subjects of attributes: the person asked for, the person known, and the doubt where they differ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def memory() -> Iterator[LongTermMemory]:
         ("What shoe size does Mira wear?", "something like it is known, not of Mira"),
     ],
 )
-def test_an_attribute_of_somebody_else_is_given_with_doubt_and_their_name(
+def test_an_attribute_of_another_person_is_given_with_doubt_and_their_name(
     memory: LongTermMemory, question: str, note: str
 ) -> None:
     found = run(memory.recall(question, 3))
@@ -107,7 +107,7 @@ OWN = [
         (["Trabajo como enfermera.", "El perro se llama Bello.", "Me llamo Clara."], "¿Cómo me llamo?", "Clara"),
     ],
 )
-def test_a_question_about_its_asker_finds_what_they_told_of_themselves_last(
+def test_a_question_about_the_user_finds_their_latest_statement_about_themselves(
     lines: list[str], question: str, answer: str
 ) -> None:
     memory = LongTermMemory(open_store("numpy:"))
@@ -119,14 +119,14 @@ def test_a_question_about_its_asker_finds_what_they_told_of_themselves_last(
     run(memory.close())
 
 
-def test_the_work_of_a_person_that_nobody_told_is_doubted(memory: LongTermMemory) -> None:
+def test_a_question_for_an_unknown_job_of_a_person_abstains(memory: LongTermMemory) -> None:
     run(memory.remember("My husband is called Marek, his birthday is on 14 March."))
     assert run(memory.recall("What is Marek's job?", 3)).abstain is not None
     run(memory.remember("Marek works as a nurse."))
     assert run(memory.recall("What is Marek's job?", 3)).abstain is None
 
 
-def test_a_number_that_nobody_told_is_doubted(memory: LongTermMemory) -> None:
+def test_a_question_for_an_unknown_telephone_number_abstains(memory: LongTermMemory) -> None:
     assert run(memory.recall("What is Ana's telephone number?", 3)).abstain is not None
     run(memory.remember("Ana is on 0223 555 018 by telephone."))
     assert run(memory.recall("What is Ana's telephone number?", 3)).abstain is None
@@ -141,7 +141,9 @@ def test_a_number_that_nobody_told_is_doubted(memory: LongTermMemory) -> None:
         ("Which prize did Clara win?", "Clara won the town's prize for bridges."),
     ],
 )
-def test_a_question_with_the_name_of_the_user_finds_what_they_say_of_themselves(question: str, answer: str) -> None:
+def test_a_question_with_the_name_of_the_user_finds_their_statements_about_themselves(
+    question: str, answer: str
+) -> None:
     memory = LongTermMemory(open_store("numpy:"), user_name="Clara Weiss")
     day = datetime(2026, 1, 5, tzinfo=UTC)
     lines = [*OWN, "Ana lent me her drill.", "Clara won the town's prize for bridges."]
@@ -152,7 +154,7 @@ def test_a_question_with_the_name_of_the_user_finds_what_they_say_of_themselves(
     run(memory.close())
 
 
-def test_a_statement_that_names_nobody_asked_about_is_demoted_with_a_part_of_its_own(memory: LongTermMemory) -> None:
+def test_a_statement_without_the_asked_person_is_demoted_in_a_separate_score_part(memory: LongTermMemory) -> None:
     run(memory.remember("Pollen makes everybody allergic in May."))
     found = run(memory.recall("What is my sister allergic to?", 7, explain=True))
     parts = {hit.memory.text: hit.parts.get("subject", 0.0) for hit in found}
@@ -160,7 +162,7 @@ def test_a_statement_that_names_nobody_asked_about_is_demoted_with_a_part_of_its
     assert parts["Pollen makes everybody allergic in May."] < 0
 
 
-def test_a_turn_beside_one_that_names_the_person_is_not_demoted() -> None:
+def test_a_turn_next_to_a_mention_of_the_asked_person_is_not_demoted() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     lines = ["My cousin Jonas has a new job.", "He repairs violins in Mainz.", "The gutter leaks again."]
     for place, text in enumerate(lines):

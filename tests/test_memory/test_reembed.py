@@ -1,4 +1,4 @@
-"""Embedding a memory anew: beside the vectors in use, resumed after anything, switched or dropped in one call."""
+"""Re-embedding a memory: beside the vectors in use, resumable, switched or aborted in one call."""
 
 from __future__ import annotations
 
@@ -508,7 +508,7 @@ def test_a_reembedding_killed_at_any_step_loses_no_entry_and_resumes(tmp_path: P
     ids = filled(memory, 1000)
     run(memory.close())
     code = KILLED.format(tests=str(ROOT), module=str(Path(__file__)), folder=str(tmp_path))
-    lines = 1 + seed  # how many steps it may tell before it is killed
+    lines = 1 + seed  # number of reported steps before the kill
     done = -1
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],

@@ -1,4 +1,4 @@
-"""``remember_many`` is ``remember`` on each: the same lines and memories, whatever the policies and the embedder.
+"""``remember_many`` is ``remember`` on each: equal reports and memories for all policies and embedders.
 
 Inner parts, on no face: ``memory.write``.
 """
@@ -56,7 +56,7 @@ class Away(LetterEmbedder):
 
 
 class Remote(LetterEmbedder):
-    """An embedder that is somewhere else."""
+    """Remote embedder."""
 
     remote = True
 
@@ -274,7 +274,7 @@ class Telling(LetterEmbedder):
 
 
 class Slow(WrapperStore):
-    """A store that stores nothing until something has happened, or a minute has gone by."""
+    """Store whose writes wait for an event, at most a minute."""
 
     def __init__(self, wrapped, wanted):
         super().__init__(wrapped)

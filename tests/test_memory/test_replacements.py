@@ -1,4 +1,4 @@
-"""Replacements by a memory: the older statement ends at its time, stays for questions about then, and comes back.
+"""Replacements by a memory: the older statement ends, is recalled as of its time, and is restored by undo.
 
 Inner parts, on no face: ``memory.retrieval``.
 """
@@ -51,7 +51,7 @@ def found(memory: LongTermMemory, question: str = WHERE, **options: Any) -> list
     return [hit.memory.text for hit in run_sync(memory.recall(question, **options))]
 
 
-def test_a_replaced_statement_answers_for_its_own_time_and_comes_back_by_undo(memory: LongTermMemory) -> None:
+def test_a_replaced_statement_is_recalled_as_of_its_time_and_restored_by_undo(memory: LongTermMemory) -> None:
     lisbon = run_sync(memory.remember(Memory("I live in Lisbon.", occurred_at=NOW - 2 * YEAR)))
     report = run_sync(memory.remember(Memory("The boxes are in Porto.", occurred_at=NOW - YEAR), replaces=[lisbon.id]))
     assert (report.replaced, str(report)) == ((lisbon.id,), f"stored, replaces {lisbon.id}")
@@ -87,7 +87,7 @@ def test_memories_of_one_list_replace_one_another_and_a_repeated_key_replaces_no
     assert get(memory, reports[2].id).replaces == ()  # what is forgotten is named nowhere
 
 
-def test_what_was_derived_from_a_replaced_statement_alone_ends_with_it(store: LifecycleStore) -> None:
+def test_memories_derived_only_from_a_replaced_statement_end_with_it(store: LifecycleStore) -> None:
     def facts(turn: MemoryTurn) -> list[str]:
         return [f"home: {memory.text}" for memory in turn.memories if "live" in memory.text]
 
@@ -106,7 +106,7 @@ def test_a_near_duplicate_that_replaces_is_stored(store: LifecycleStore) -> None
     assert (report.stored, found(memory, "Where is the key?")) == (True, ["the KEY is under the blue pot"])
 
 
-def test_replacing_is_refused_where_it_cannot_be_and_nothing_is_written(memory: LongTermMemory) -> None:
+def test_an_invalid_replacement_is_refused_and_nothing_is_written(memory: LongTermMemory) -> None:
     run_sync(memory.remember(Memory("I live in Lisbon.", id="home", valid_from=NOW)))
     run_sync(memory.remember("Ana lives in Faro.", namespace="ana"))
     (elsewhere,) = run_sync(memory.list(namespace="ana"))
@@ -130,7 +130,7 @@ def test_replacing_is_refused_where_it_cannot_be_and_nothing_is_written(memory: 
 
 
 @pytest.mark.parametrize(("actor", "trust"), [("assistant", Trust.ASSISTANT), ("document", Trust.DOCUMENT)])
-def test_a_less_trusted_word_ends_the_users_only_with_approval(
+def test_a_less_trusted_memory_replaces_a_user_statement_only_with_approval(
     memory: LongTermMemory, actor: Any, trust: Trust
 ) -> None:
     run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
@@ -159,7 +159,7 @@ def test_replacements_survive_export_and_import(memory: LongTermMemory, tmp_path
     assert kinds == ["import", "remember", "remember"]
 
 
-def test_forgetting_what_was_replaced_leaves_no_name_of_it(memory: LongTermMemory) -> None:
+def test_forgetting_a_replaced_memory_leaves_no_reference_to_it(memory: LongTermMemory) -> None:
     run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
     report = run_sync(memory.remember("I live in Porto.", replaces=["home"]))
     run_sync(memory.correct(report.id, "I live in Porto Alegre."))
@@ -188,7 +188,7 @@ STATEMENTS = (
         ("user", "old", "user", "user"),
     ],
 )
-def test_settling_lets_one_hold_and_the_others_hold_for_their_own_time_or_never(
+def test_settle_keeps_one_statement_valid_and_ends_or_invalidates_the_others(
     memory: LongTermMemory, keep: str, then: str, later: str, now: str
 ) -> None:
     def held(moment: datetime | None = None) -> set[str]:
@@ -207,7 +207,7 @@ def test_settling_lets_one_hold_and_the_others_hold_for_their_own_time_or_never(
     assert held() == {now}
 
 
-def test_settling_follows_trust_and_refuses_what_cannot_be_settled(memory: LongTermMemory) -> None:
+def test_settle_respects_trust_and_refuses_invalid_arguments(memory: LongTermMemory) -> None:
     run_sync(memory.remember_many(STATEMENTS))
     with pytest.raises(NotTrusted):
         run_sync(memory.settle(["old", "web"], actor="assistant"))
@@ -254,7 +254,7 @@ def test_a_change_names_the_linked_older_statement_in_its_report(
         assert run_sync(memory.settle([older, report.id], keep=report.id)).changes[0].id == older
 
 
-def test_a_judge_decides_what_a_memory_replaces_among_what_its_author_may_change(store: LifecycleStore) -> None:
+def test_a_judge_chooses_replaced_memories_among_those_the_actor_may_change(store: LifecycleStore) -> None:
     asked: list[tuple[str, list[str]]] = []
 
     async def replaced(candidates: ReplacementCandidates) -> list[str]:
@@ -276,7 +276,7 @@ def test_a_judge_decides_what_a_memory_replaces_among_what_its_author_may_change
 
 
 @pytest.mark.parametrize(("on_failure", "outcome"), [("store", Outcome.STORED), ("reject", Outcome.REJECTED)])
-def test_a_judge_of_replacements_that_fails_ends_nothing(
+def test_a_failing_judge_of_replacements_ends_no_memory(
     store: LifecycleStore, on_failure: Any, outcome: Outcome
 ) -> None:
     def failing(_: ReplacementCandidates) -> list[str]:

@@ -1,4 +1,4 @@
-"""A line for every item, whatever becomes of it: stored, known, redacted, rejected, cut, waiting, and what was made.
+"""Write reports: one for every item, with its outcome (stored, duplicate, redacted, rejected, truncated, deferred).
 
 Inner parts, on no face: ``memory.write.embedding_service``.
 """
@@ -103,7 +103,7 @@ def test_remember_turn_returns_one_report_for_each_message_in_order(make):
     assert len(run_sync(memory.conversations.load("s"))) == 8
 
 
-# --- a key of one's own
+# --- idempotency keys
 
 
 def test_an_idempotency_key_covers_text_and_caption_within_its_namespace(make):
@@ -132,7 +132,7 @@ def test_the_idempotency_key_of_a_forgotten_memory_can_be_used_again_and_clears_
     assert run_sync(memory.remember(Memory("Ana lives in Porto.", key="ana"))).outcome is Outcome.DUPLICATE
 
 
-# --- a vector that is still to come
+# --- deferred vectors
 
 
 class Switching(HashingEmbedder):

@@ -1,4 +1,4 @@
-"""Salvage of a damaged memory: each part for itself, row by row; what is lost is counted and named by table."""
+"""Salvage of a damaged memory: component by component, row by row; lost rows are counted by table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def opened(path: Path) -> Iterator[LongTermMemory]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A memory that has rows in every part."""
+    """Memory with rows in every component."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "notes.md").write_text("# Boats\n\nThe ferry leaves at nine.\n")
 
@@ -147,7 +147,7 @@ _BAD = "CAST(x'ff' AS TEXT)"
         ]
     ),
 )
-def test_a_damaged_row_costs_itself_alone_and_is_counted_and_named(
+def test_a_damaged_row_loses_no_other_row_and_is_counted_and_named(
     table: str, lost: int, sql: str, path: Path, tmp_path: Path
 ) -> None:
     change(path, sql)
@@ -171,7 +171,7 @@ def test_a_damaged_row_costs_itself_alone_and_is_counted_and_named(
 
 
 @pytest.mark.parametrize("table", ["namespaces", "history_sessions"])
-def test_names_on_a_page_that_cannot_be_read_come_from_their_index(table: str, path: Path, tmp_path: Path) -> None:
+def test_names_on_an_unreadable_page_are_read_from_their_index(table: str, path: Path, tmp_path: Path) -> None:
     with apsw.Connection(str(path)) as connection:
         ((page,),) = connection.execute("SELECT pageno FROM dbstat WHERE name = ?", (table,)).fetchall()
     connection.close()
@@ -187,7 +187,7 @@ def test_names_on_a_page_that_cannot_be_read_come_from_their_index(table: str, p
         assert asyncio.run(memory.conversations.append("s1", [Message.user("More.")])) == [3]
 
 
-def test_memories_of_a_namespace_whose_name_is_lost_are_in_one_of_their_own(path: Path, tmp_path: Path) -> None:
+def test_memories_of_a_namespace_with_a_lost_name_get_a_new_namespace(path: Path, tmp_path: Path) -> None:
     change(path, "DELETE FROM namespaces WHERE name = '/conversation'")
     salvage_memory(path, tmp_path / "new.db")
     with opened(tmp_path / "new.db") as memory:
@@ -197,7 +197,7 @@ def test_memories_of_a_namespace_whose_name_is_lost_are_in_one_of_their_own(path
         assert found[0].memory.text == "I live in Faro."
 
 
-def test_messages_of_a_session_without_a_name_are_saved_under_a_name_of_their_own(path: Path, tmp_path: Path) -> None:
+def test_messages_of_a_session_with_a_lost_name_get_a_new_session(path: Path, tmp_path: Path) -> None:
     change(path, "DELETE FROM history_sessions WHERE session = 's1'")
     salvage_memory(path, tmp_path / "new.db")
     with opened(tmp_path / "new.db") as memory:
@@ -207,7 +207,7 @@ def test_messages_of_a_session_without_a_name_are_saved_under_a_name_of_their_ow
         assert session.begins == "My café number 1 is in Évora."
 
 
-def test_salvage_never_overwrites_and_names_what_is_no_memory(path: Path, tmp_path: Path) -> None:
+def test_salvage_overwrites_no_file_and_refuses_foreign_files(path: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(ArgumentError, match="nothing is yet"):
         salvage_memory(path, tmp_path / "taken")
@@ -222,7 +222,7 @@ def test_salvage_never_overwrites_and_names_what_is_no_memory(path: Path, tmp_pa
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_part_that_is_not_known_is_left_out_and_named(path: Path, tmp_path: Path) -> None:
+def test_an_unknown_component_is_left_out_and_named(path: Path, tmp_path: Path) -> None:
     change(path, "INSERT INTO components VALUES ('songs', 1)")
     report = salvage_memory(path, tmp_path / "new.db")
     assert [str(part) for part in report.tables if part.lost != 0] == [
@@ -231,7 +231,7 @@ def test_a_part_that_is_not_known_is_left_out_and_named(path: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [_BAD, "'{}'"], ids=["no UTF-8", "changed"])
-def test_a_damaged_message_does_not_keep_the_others_from_an_export_or_from_being_shown(
+def test_a_damaged_message_does_not_prevent_exporting_or_showing_the_others(
     content: str, path: Path, tmp_path: Path
 ) -> None:
     change(path, f"UPDATE history_messages SET message = {content} WHERE key = 1")

@@ -1,4 +1,4 @@
-"""Scopes, tags and filters mean the same wherever memories are chosen: recall, list, count, stats, forget, export."""
+"""Scopes, tags and filters select alike in recall, list, count, stats, forget and export."""
 
 from __future__ import annotations
 

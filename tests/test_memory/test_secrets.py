@@ -1,4 +1,4 @@
-"""Secrets: which are found, what is left alone, and that no byte of one is kept anywhere.
+"""Secrets: detection, look-alikes, and no byte of a secret on disk.
 
 Inner parts, on no face: ``memory.secrets.checks``, ``memory.secrets.patterns``, ``memory.write.policies``.
 """

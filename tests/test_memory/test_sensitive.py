@@ -1,4 +1,4 @@
-"""Memories marked sensitive: kept whole, found by its words, given to no remote embedder."""
+"""Sensitive memories: stored whole, found by word search, sent to no remote embedder."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ SECRET = "The PIN of the safe is 48213."
 
 
 class Asked:
-    """An embedder that notes what it was given."""
+    """Embedder that records the texts it was given."""
 
     fingerprint = "asked/4"
     dimension = 4

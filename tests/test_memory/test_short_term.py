@@ -58,7 +58,7 @@ async def test_one_session_id_in_two_namespaces_shares_no_messages() -> None:
     assert (await ShortTermMemory(storage, session="s", namespace="ann").window()).messages == (A,)
 
 
-async def test_a_session_can_be_taken_up_again() -> None:
+async def test_a_session_can_be_resumed() -> None:
     storage = InMemoryHistory()
     first = ShortTermMemory(storage)
     await first.append(A)

@@ -1,4 +1,4 @@
-"""Chains, and the window that sums up what fell out of it."""
+"""Chained windows, and the window that summarises dropped messages."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class TestSummaryWindow(ConversationWindowPolicyContract):
         return SummaryWindow(FixedWindow(messages=4), Telling())
 
 
-class TestSummaryWindowThatGoesDown(ConversationWindowPolicyContract):
+class TestSummaryWindowWithDownTo(ConversationWindowPolicyContract):
     @pytest.fixture
     def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(TokenWindow(150, EstimatingCounter()), Telling(), down_to=FixedWindow(turns=1))
 
 
-class TestSummaryWindowThatFails(ConversationWindowPolicyContract):
+class TestSummaryWindowWithFailingSummariser(ConversationWindowPolicyContract):
     @pytest.fixture
     def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(FixedWindow(messages=4), lambda so_far, messages: "")
@@ -224,7 +224,7 @@ def test_a_message_with_a_summary_key_in_its_metadata_is_not_taken_for_a_summary
     assert (found.summary, policy.apply(found.messages).summary, len(found.messages)) == (None, None, 2)
 
 
-def test_a_call_and_its_results_are_summed_up_together(history: Any) -> None:
+def test_a_tool_call_and_its_results_are_summarised_together(history: Any) -> None:
     telling = Telling()
     call = Message.assistant([ToolCallBlock(id="1", name="look")])
     result = Message.tool([ToolResultBlock(call_id="1")])
@@ -234,7 +234,7 @@ def test_a_call_and_its_results_are_summed_up_together(history: Any) -> None:
     assert [item.role for item in found.messages] == ["user", "user"]
 
 
-def test_system_text_is_pinned_before_the_summary_and_not_summed_up(history: Any) -> None:
+def test_system_messages_stand_before_the_summary_and_are_not_summarised(history: Any) -> None:
     telling = Telling()
     asyncio.run(history.append("s", [Message.system("be brief"), *(Message.user(text) for text in "abc")]))
     policy = SummaryWindow(FixedWindow(messages=1), telling)
@@ -247,7 +247,7 @@ def test_system_text_is_pinned_before_the_summary_and_not_summed_up(history: Any
     assert telling.asked == [("", "a b"), ("a b", "c")]
 
 
-def test_an_asynchronous_function_sums_up_as_well(history: Any) -> None:
+def test_an_asynchronous_summariser_function_is_accepted(history: Any) -> None:
     async def summarise(so_far: str, messages: Sequence[Message]) -> str:
         await asyncio.sleep(0)
         return f"{len(messages)} said"
@@ -397,7 +397,7 @@ def test_a_cancelled_window_call_stores_no_summary(history: Any) -> None:
     asyncio.run(cancelled())
 
 
-def test_a_summary_that_is_too_long_is_cut_at_a_word_and_the_window_says_so(history: Any) -> None:
+def test_a_too_long_summary_is_cut_at_a_word_with_a_note(history: Any) -> None:
     said(history, *"abc")
     counter = EstimatingCounter()
     found = window(history, SummaryWindow(FixedWindow(messages=1), lambda *_: "wonderful " * 500, limit=20))
@@ -410,7 +410,7 @@ def test_a_summary_that_is_too_long_is_cut_at_a_word_and_the_window_says_so(hist
     assert window(history, whole).notes == ()
 
 
-def test_a_long_conversation_is_summed_up_in_parts_that_are_kept(history: Any) -> None:
+def test_a_long_conversation_is_summarised_in_parts_that_are_stored(history: Any) -> None:
     asked: list[int] = []
 
     def summarise(so_far: str, messages: Sequence[Message]) -> str:

@@ -1,4 +1,4 @@
-"""A function beside the event loop: given up it is left alone, and what it answers too late is cleared away."""
+"""Functions in threads beside the event loop: cancellation, and clean-up of results that come too late."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_coroutine_returned_at_the_moment_of_cancellation_is_closed() -> None:
         assert await asyncio.to_thread(asked.begun.wait, 60)
         thread = thread_of("asked")
         asked.may.set()
-        thread.join(60)  # the loop stands still meanwhile: the answer waits at its door
+        thread.join(60)  # the loop is blocked meanwhile, so the result is queued
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

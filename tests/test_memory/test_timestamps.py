@@ -28,7 +28,7 @@ def test_timestamp_texts_sort_in_time_order(one, other):
 
 
 @given(MOMENTS)
-def test_a_moment_comes_back_with_its_offset(moment):
+def test_a_timestamp_survives_the_round_trip_with_its_offset(moment):
     back = timestamp_from_text(timestamp_to_text(moment), utc_offset(moment))
     assert back == moment
     assert back.utcoffset() == moment.utcoffset()
@@ -48,14 +48,14 @@ def test_times_beyond_the_utc_calendar_are_clamped():
     assert timestamp_from_text("9999-12-31T23:59:59.999999Z", 3600).year == 9999
 
 
-def test_a_naive_time_is_taken_in_the_zone_given():
+def test_a_naive_time_is_read_in_the_given_zone():
     berlin = ZoneInfo("Europe/Berlin")
     moment = to_aware(datetime.fromisoformat("2026-07-01T12:00"), berlin)
     assert moment.utcoffset() == timedelta(hours=2)
     assert to_aware(datetime.fromisoformat("2026-01-01T12:00"), berlin).utcoffset() == timedelta(hours=1)
 
 
-def test_a_naive_time_without_a_zone_is_in_the_systems():
+def test_a_naive_time_without_a_zone_is_read_in_the_system_zone():
     moment = to_aware(datetime.fromisoformat("2026-07-01T12:00"))
     assert moment.utcoffset() == datetime.fromisoformat("2026-07-01T12:00").astimezone().utcoffset()
 
@@ -75,7 +75,7 @@ def test_an_aware_time_stays_as_it_is():
 
 
 @pytest.mark.parametrize("year", [1, 9999])
-def test_naive_times_at_the_ends_of_the_calendar_are_taken(year):
+def test_naive_times_at_the_ends_of_the_calendar_are_accepted(year):
     assert to_aware(datetime.fromisoformat(f"{year:04}-01-01")).tzinfo is not None
 
 

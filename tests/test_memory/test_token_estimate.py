@@ -1,4 +1,4 @@
-"""The estimate of tokens does not count too few: compared with a real tokenizer, the dearest kind in use."""
+"""Token estimate: never too low, compared with the real tokenizer that gives the highest counts."""
 # ruff: noqa: RUF001 -- other scripts are what is counted here
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_no_turn_of_real_conversations_is_counted_too_low(data_dir: Path) -> Non
 
 
 class Letters:
-    """Counts letters: a tokenizer of somebody's own."""
+    """Token counter of a caller, which counts letters."""
 
     name = "letters"
     exact = True

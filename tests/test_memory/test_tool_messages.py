@@ -1,4 +1,4 @@
-"""Calls and answers of tools are remembered: as their word, found by both, beside the talk.
+"""Tool calls and results are remembered with the trust of a tool, and recalled by their words.
 
 Inner parts, on no face: ``memory.messages``.
 """
@@ -100,7 +100,7 @@ def test_recall_finds_each_message_of_a_tool_turn_that_left_the_window(memory: L
         6: "What was asked of the archive's third shelf?",
     }
     assert window.dropped == len(questions)
-    told_by = {3: 4}  # what was asked is told with what came of it
+    told_by = {3: 4}  # the call is stored with its result
     for sequence, question in questions.items():
         found = [hit.memory.sequence for hit in run(memory.recall(question, 3, all_utterances=True))]
         assert told_by.get(sequence, sequence) in found, question

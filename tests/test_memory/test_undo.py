@@ -1,4 +1,4 @@
-"""Taking back what was done: the exact inverse, all of it or nothing, and refused where something is in the way."""
+"""Undo: the exact inverse, all or nothing, refused on a conflicting later change."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_undo_restores_the_previous_state_and_undo_of_the_undo_redoes_the_operat
         assert [plain(get(memory, id)) for id in (item, other)] == after
 
 
-def test_the_vector_and_the_words_come_back_with_the_version(memory):
+def test_undo_restores_the_vector_and_terms_of_the_version(memory):
     item = run_sync(memory.remember("I live in Lisbon.")).id
     (first,) = memory.store.get([item], namespace="/conversation")
     run_sync(memory.correct(item, "I live in Porto."))
@@ -170,7 +170,7 @@ def test_undo_is_refused_naming_a_later_change_of_the_same_memory(memory):
     assert get(memory, item).text == "I live in Faro."
 
 
-def test_marks_and_corrections_are_not_in_each_others_way(memory):
+def test_marks_and_corrections_are_undone_independently(memory):
     item = run_sync(memory.remember("I live in Lisbon.")).id
     pin = run_sync(memory.pin(item))
     correction = run_sync(memory.correct(item, "I live in Porto.")).operation
@@ -311,7 +311,7 @@ def test_a_less_trusted_actor_cannot_undo_or_restore_an_operation_of_the_user(me
     assert run_sync(memory.restore_forgotten(gone, actor="assistant", approved_by="user")).actor == "assistant"
     gone = run_sync(memory.forget([mine], grace=timedelta(days=90), actor="tool", approved_by="user")).operation
     with pytest.raises(NotTrusted, match=rf"memory {mine} is the user's: restore by tool"):
-        run_sync(memory.restore_forgotten(gone, actor="tool"))  # its own deed, on the user's word
+        run_sync(memory.restore_forgotten(gone, actor="tool"))  # its own operation, approved by the user
 
 
 def test_undo_finds_a_conflicting_operation_behind_many_later_operations(memory):

@@ -1,4 +1,4 @@
-"""Taking back an import: its memories go or are as before, marks and validity too; what cannot come back is said."""
+"""Undo of an import: memories, marks and validity are restored; what cannot be restored is refused or reported."""
 
 from __future__ import annotations
 

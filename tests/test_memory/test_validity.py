@@ -1,4 +1,4 @@
-"""The very moment: when something begins and ends to hold, to be known and to be shown, in recall, list and counts.
+"""Bounds of validity, knowledge and expiry to the microsecond, in recall, list and counts.
 
 With clocks and times without a zone, which are taken in the zone of the memory.
 
@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
 
 
 class Hand:
-    """A clock that stands where it is put; *naive*: it names no zone."""
+    """Manual clock; *naive*: without a zone."""
 
     def __init__(self, *, naive: bool) -> None:
         self.now = NOW

@@ -74,14 +74,14 @@ async def test_a_page_is_ingested_and_read_anew_only_when_it_changed(memory, add
     assert (await knowledge.ingest_url(f"{address}/trees", allowed_hosts=HOSTS)).totals[IngestAction.UPDATED] == 1
 
 
-async def test_the_media_type_and_the_encoding_of_the_server_count(address):
+async def test_the_media_type_and_encoding_sent_by_the_server_are_used(address):
     answer("/a", "Größe".encode("latin-1"), content_type="text/plain; charset=iso-8859-1", content_encoding="identity")
     answer("/b", gzip.compress(b"packed"), content_encoding="gzip")
     assert (await fetch_page(f"{address}/a", allowed_hosts=HOSTS)).content == "\ufeffGröße".encode()
     assert (await fetch_page(f"{address}/b", allowed_hosts=HOSTS)).content == b"packed"
 
 
-async def test_one_answer_of_the_name_server_is_checked_and_connected_to(address, monkeypatch):
+async def test_the_dns_address_that_was_checked_is_connected_to(address, monkeypatch):
     asked = []
     original = asyncio.get_running_loop().getaddrinfo
 
@@ -115,7 +115,7 @@ async def test_one_answer_of_the_name_server_is_checked_and_connected_to(address
         ("/broken", (200, {"content-encoding": "gzip"}, b"x" * 100), "cannot be unpacked"),
     ],
 )
-async def test_a_page_outside_the_rules_is_a_failed_line(memory, address, path, answered, reason):
+async def test_a_page_outside_the_rules_is_reported_as_failed(memory, address, path, answered, reason):
     Pages.answers[path] = answered
     knowledge = KnowledgeBase(memory, limits={"size": 1_000_000})
     (line,) = (await knowledge.ingest_url(address + path, allowed_hosts=HOSTS)).lines
@@ -126,12 +126,12 @@ async def test_a_page_outside_the_rules_is_a_failed_line(memory, address, path, 
 @pytest.mark.parametrize(
     "url", ["ftp://example.org/a", "file:///etc/passwd", "/a.html", "http://me:pw@example.org/", "http://"]
 )
-async def test_another_form_of_address_is_refused(memory, url):
+async def test_an_unsupported_form_of_url_is_refused(memory, url):
     with pytest.raises(ArgumentError):
         await KnowledgeBase(memory).ingest_url(url)
 
 
-async def test_a_silent_server_is_given_up():
+async def test_a_silent_server_times_out():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -1,4 +1,4 @@
-"""Why a recall gives a memory, or why it does not: each stage on the way named, and the words that found a hit."""
+"""Explanation of a recall: the stage that left a memory out, and the matched words of a hit."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_why_not_with_an_invalid_question_or_id_raises(memory, bad):
         run(memory.why_not(*bad))
 
 
-def test_a_hit_names_the_words_it_was_found_by_and_where_they_stand(memory):
+def test_a_hit_names_its_matched_words_and_their_positions(memory):
     run(
         memory.remember_many(
             [

@@ -36,7 +36,7 @@ def test_each_word_has_a_unit_vector_and_a_blank_has_none() -> None:
 
 
 @needs_local
-def test_related_words_are_nearer_than_strangers() -> None:
+def test_related_words_are_nearer_than_unrelated_words() -> None:
     rows = LocalWordVectors().words(["dog", "puppy", "interest"])
     assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2
 

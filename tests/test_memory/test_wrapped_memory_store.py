@@ -45,7 +45,7 @@ class TestObservableOfSqlite(SqliteInside):
 
 
 class Losing(WrapperStore):
-    """A wrapper that says that its store is in no file."""
+    """Wrapper without the database of its store."""
 
     database = None  # type: ignore[assignment]
 

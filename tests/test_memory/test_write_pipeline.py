@@ -1,4 +1,4 @@
-"""The write path in its parts: what may be remembered, ids, tombstones, vectors.
+"""Parts of the write path: validation, ids, tombstones, vectors.
 
 Inner parts, on no face: ``memory.erasure.verbatim_match``, ``memory.tables.idempotency_keys``,
 ``memory.tables.tombstones``, ``memory.validation``, ``memory.write.embedding_service``.
@@ -25,7 +25,7 @@ from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-# --- what may be remembered
+# --- validation
 
 
 def test_checked_memory_turns_a_text_into_a_memory():
@@ -117,7 +117,7 @@ def test_metadata_nested_too_deeply_is_rejected():
 
 
 @pytest.mark.parametrize("bad", [None, 5, b"x", ["x"]])
-def test_only_texts_and_memories_are_remembered(bad):
+def test_remember_refuses_anything_but_texts_and_memories(bad):
     with pytest.raises(ArgumentError, match="item"):
         checked_memory(bad)
 
@@ -232,7 +232,7 @@ def test_tombstones_are_salvaged(tmp_path):
     saved.close()
 
 
-# --- words held by a text
+# --- verbatim matches
 
 
 def test_verbatim_texts_find_a_long_text_anywhere_in_another_text():

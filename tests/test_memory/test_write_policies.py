@@ -105,7 +105,7 @@ def turn(*said):
     return [Message.user(text) if place % 2 == 0 else Message.assistant(text) for place, text in enumerate(said)]
 
 
-# --- one after another
+# --- policy chain
 
 
 def test_without_policies_everything_is_stored():
@@ -195,11 +195,11 @@ def test_an_invalid_minimum_length_argument_raises(bad):
         MinimumLength(**bad)
 
 
-# --- failing ones
+# --- failing policies
 
 
 @pytest.mark.parametrize("broken", [Breaks(), Says(Action.TRANSFORM), Says(Action.TRANSFORM, "", Memory(" "))])
-def test_a_policy_that_fails_leaves_the_memory_as_it_was_and_is_named(broken):
+def test_a_failing_policy_leaves_the_memory_unchanged_and_is_named(broken):
     found = judged(Memory("x"), broken)
     assert (found.memory, found.outcome) == (Memory("x"), Outcome.STORED)
     assert type(broken).__name__ in found.reason
@@ -404,7 +404,7 @@ def test_a_derived_memory_takes_common_scopes_and_the_strictest_marks_of_its_sou
 
 
 class Makes:
-    """A policy of a stranger's that makes *memories* of each turn, and notes what it was asked."""
+    """Third-party policy that derives *memories* from each turn and records its calls."""
 
     def __init__(self, *memories, places=(0,)):
         self.made = tuple((memory, places) for memory in memories)
@@ -485,7 +485,7 @@ def test_an_extractor_returning_nonsense_leaves_the_memory_and_is_named_in_the_r
 
 
 @pytest.mark.parametrize("slip", ["no decision", "attribute", "name"])
-def test_a_policy_that_fails_as_a_program_raises_and_nothing_is_stored(make, slip: str) -> None:
+def test_a_programming_error_in_a_policy_raises_and_nothing_is_stored(make, slip: str) -> None:
     class Slip:
         def decide(self, memory: Memory) -> PolicyDecision:
             if slip == "attribute":
@@ -612,7 +612,7 @@ def test_a_near_duplicate_threshold_out_of_range_raises(bad):
         NearDuplicates(**bad)
 
 
-# --- trust on the way in
+# --- trust
 
 
 def test_a_memory_derived_from_a_document_has_document_trust(make):
@@ -648,7 +648,7 @@ def test_a_tool_cannot_correct_a_memory_of_the_assistant_corrected_by_the_system
 # --- corrections
 
 
-def test_corrections_are_judged_as_additions_are(make):
+def test_write_policies_judge_corrections_like_additions(make):
     memory = make(MinimumLength(3), NoSecrets())
     kept = run_sync(memory.remember("The gate is open."))
     with pytest.raises(RejectedText, match="too short"):
@@ -684,7 +684,7 @@ def test_a_correction_extracts_new_facts_and_retires_those_of_the_old_text(make)
     assert [version.text for version in run_sync(memory.history(original.made[0].id))] == ["Dog: Rex"]
 
 
-def test_undoing_a_correction_brings_the_old_facts_back_and_takes_the_new_ones(make):
+def test_undoing_a_correction_restores_the_old_facts_and_removes_the_new_ones(make):
     memory = make(Extractor(named))
     _said, report = corrected_turn(memory)
     before = ["Dog: Rex", "My dog is Rex.", "There is a dog."]
@@ -769,7 +769,7 @@ def test_a_correction_is_no_near_duplicate_of_the_memory_it_corrects(make):
     assert run_sync(memory.correct(original.id, "The plumber comes on Monday.")).of is None
 
 
-# --- what history holds and memory lacks
+# --- complete
 
 
 def test_complete_applies_policies_and_skips_forgotten_texts(make):
@@ -790,7 +790,7 @@ def test_complete_applies_policies_and_skips_forgotten_texts(make):
     assert texts(memory) == ["My PIN is [redacted: PIN].", "My dog is Rex."]
 
 
-def test_complete_with_a_failing_judge_leaves_no_message_waiting(make):
+def test_complete_with_a_failing_judge_leaves_no_message_unremembered(make):
     memory = make(Judge(lambda one: 1 / 0))
     run_sync(memory.conversations.append("s", turn("My dog is Rex.")))
     assert run_sync(memory.complete()) == 1

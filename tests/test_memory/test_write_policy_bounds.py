@@ -1,4 +1,4 @@
-"""Policies at their bounds, and what is made of a turn: as careful as its most careful source.
+"""Policies at their bounds, and memories derived from a turn with the strictest marks of their sources.
 
 Inner parts, on no face: ``memory.write.draft``, ``memory.write.policies.base``, ``memory.write.policy_runner``.
 """
@@ -31,7 +31,7 @@ def _drafts(memories: list[Memory]) -> list[Draft]:
 
 
 class Together:
-    """A policy that makes one memory of all that was said, and leaves the rest as it is."""
+    """Policy that derives one memory from a turn and leaves its messages unchanged."""
 
     def decide(self, memory):
         raise AssertionError("a turn is asked about as one")

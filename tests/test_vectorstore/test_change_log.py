@@ -1,4 +1,4 @@
-"""The change log is bounded, and never wrong once it was pruned: a cursor or a index older than it starts over."""
+"""The change log is bounded and stays correct when pruned: a cursor or an index older than the log starts over."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_compacting_shortens_the_change_log_and_old_cursors_become_incomplete(tm
     store.close()
 
 
-def test_a_numpy_store_that_is_compacted_keeps_its_log() -> None:
+def test_a_compacted_numpy_store_keeps_its_change_log() -> None:
     store = NumpyStore(space=SPACE)
     churn(store, 1200)
     cursor = store.changes().cursor

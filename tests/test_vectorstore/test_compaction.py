@@ -1,4 +1,4 @@
-"""Compacting a file: what it gives back, what it leaves alone, who can be in the way, and what a kill leaves."""
+"""Compaction of a file: freed bytes, unchanged entries, concurrent readers and writers, kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening and making a file, what every connection has, and components with their migrations.
+"""Opening and creating a file, settings of every connection, and components with their migrations.
 
 Inner parts, on no face: ``vectorstore.sqlite.connection``, ``vectorstore.sqlite.files``.
 """

@@ -1,4 +1,4 @@
-"""Backups are recorded in the file that they copy, and removed only where it is sure that they are its copies."""
+"""Backups are recorded in the file that they copy, and removed only when identified as its copies."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""An older file is changed and verified in one transaction; a copy from before stays where the result is not right."""
+"""An older file is migrated and verified in one transaction; verification findings keep a migration copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faster search: what it guarantees, where it is exact, and the call that measures what it loses."""
+"""Fast search: its guarantees, its exact cases, and ``measure_recall``."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_an_unknown_search_mode_is_refused_by_name(tmp_path: Path, mode: Any) ->
     assert not (tmp_path / "memory.db").exists()
 
 
-# The call that measures.
+# measure_recall.
 
 
 @pytest.mark.parametrize("engine", ENGINES)

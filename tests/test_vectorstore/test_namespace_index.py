@@ -151,7 +151,7 @@ def test_vectors_that_differ_only_in_length_tie_under_cosine() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_near_ties_are_told_apart_by_their_exact_scores(metric: Metric) -> None:
+def test_near_ties_are_ordered_by_their_exact_scores(metric: Metric) -> None:
     draw = np.random.default_rng(8)
     base = draw.standard_normal(384).astype(np.float32)
     vectors = {

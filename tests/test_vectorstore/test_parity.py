@@ -155,7 +155,7 @@ def test_operations_of_every_kind_are_drawn() -> None:
 
 
 class Forgetful(ModelStore):
-    """Loses the id "b" when it is deleted together with others: it stays."""
+    """Store that does not delete the id "b" in a batch."""
 
     def delete(self, ids: Iterable[str] = (), **options: Any) -> int:
         named = list(ids)
@@ -164,7 +164,7 @@ class Forgetful(ModelStore):
 
 
 class Careless(ModelStore):
-    """Scores a little too high when it is asked for many."""
+    """Store whose ``search_many`` scores are a little too high."""
 
     def search_many(self, vectors: Any, k: int = 10, **options: Any) -> list[list[Match]]:
         return [
@@ -174,7 +174,7 @@ class Careless(ModelStore):
 
 
 class Untrue(ModelStore):
-    """Gives true back as 1."""
+    """Store that returns true as 1."""
 
     def get(self, ids: Sequence[str], **options: Any) -> list[Entry | None]:
         return [

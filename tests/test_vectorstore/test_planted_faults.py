@@ -49,7 +49,7 @@ FAULTS: list[tuple[type, type[StoreContract], str]] = []
 
 
 def caught_by(contract: type[StoreContract], test: str) -> Callable[[type], type]:
-    """Say which test of which contract must fail for the store below."""
+    """Declare the contract test that must fail for the store below."""
 
     def plant(store: type) -> type:
         FAULTS.append((store, contract, test))

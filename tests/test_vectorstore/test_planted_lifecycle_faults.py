@@ -50,7 +50,7 @@ FAULTS: list[tuple[type, type[StoreContract], str]] = []
 
 
 def caught_by(contract: type[StoreContract], test: str) -> Callable[[type], type]:
-    """Say which test of which contract must fail for the store below."""
+    """Declare the contract test that must fail for the store below."""
 
     def plant(store: type) -> type:
         FAULTS.append((store, contract, test))
@@ -207,7 +207,7 @@ class APrunedLogIsCalledComplete(NumpyStore):
         return replace(found, complete=since is not None and since.position <= found.cursor.position)
 
 
-# What lasts.
+# Durability.
 
 
 @caught_by(DurabilityContract, "test_a_space_is_recorded_once")
@@ -284,7 +284,7 @@ class TheWriteNumberIsCountedAnew(NumpyStore):
         super()._load(with_each(state, last))
 
 
-# Several objects.
+# Several handles.
 
 
 @caught_by(SharedWritesContract, "test_writes_of_another_handle_are_seen_at_the_next_call")

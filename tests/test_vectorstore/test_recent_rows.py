@@ -1,4 +1,4 @@
-"""Rows that were read lately: the answers stay the file's, and room is bounded."""
+"""Row cache: answers equal those of the file, and its size is bounded."""
 
 from pathlib import Path
 

@@ -57,7 +57,7 @@ def filled() -> NumpyStore:
 
 
 def everything(store: NumpyStore) -> dict[str, Any]:
-    """Return all that can be asked of a store that ``filled`` made."""
+    """Return every readable content of a store that ``filled`` made."""
     names = ["", "über", "emptied", "never"]
     asked: dict[str, Any] = {"names": store.namespaces(), "space": store.space, "fields": store.fields}
     asked |= {"filling": store.filling(), "analyzer": store.analyzer}

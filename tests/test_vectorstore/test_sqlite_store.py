@@ -48,7 +48,7 @@ def many_entries(rng: np.random.Generator) -> list[Entry]:
 
 
 @pytest.mark.parametrize("metric", Metric)
-def test_the_first_questions_of_a_process_are_answered_as_the_later_ones(tmp_path: Path, metric: Metric) -> None:
+def test_the_first_searches_of_a_process_equal_its_later_searches(tmp_path: Path, metric: Metric) -> None:
     rng = np.random.default_rng(7)
     stores: list[VectorStore] = [
         SqliteStore(tmp_path / "memory.db", space=Space("toy", 8, metric), fields=("n",)),
@@ -70,7 +70,7 @@ def test_the_first_questions_of_a_process_are_answered_as_the_later_ones(tmp_pat
             store.delete([expected[0].entry.id])
 
 
-def test_filters_on_fields_that_are_not_declared_answer_the_same_however_often_they_are_asked(tmp_path: Path) -> None:
+def test_repeated_filters_on_undeclared_fields_give_the_same_answer(tmp_path: Path) -> None:
     chances, space, query = random.Random(3), Space("toy", 4), [1, 0, 0, 1]
     model = NumpyStore(space=space)
     with (
@@ -87,7 +87,7 @@ def test_filters_on_fields_that_are_not_declared_answer_the_same_however_often_t
                 assert store.search(query, 99, where=where) == model.search(query, 99, where=where), (step, where)
 
 
-def test_the_first_question_of_a_process_notices_lost_rows(tmp_path: Path) -> None:
+def test_the_first_search_of_a_process_raises_damage_error_for_lost_rows(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with closing(SqliteStore(path, space=Space("toy", 8))) as store:
         store.upsert(many_entries(np.random.default_rng(7)))

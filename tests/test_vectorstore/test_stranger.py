@@ -1,4 +1,4 @@
-"""A store that somebody outside wrote keeps the data part of the contract, and says what else it lacks."""
+"""A third-party store keeps the data part of the contract and names its missing operations."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""The shipped suite itself: what it needs, what it skips, and that it catches a store that is wrong."""
+"""The shipped contract suite: its requirements, its skips, and faulty stores that it catches."""
 
 import re
 import subprocess

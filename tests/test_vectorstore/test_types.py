@@ -16,7 +16,7 @@ from vectorstore.value_class import dataclass
 @pytest.mark.parametrize(
     "options", [{}, {"frozen": True, "slots": True}, {"slots": True}, {"kw_only": True}, {"eq": False}]
 )
-def test_a_value_class_is_a_dataclass_as_the_standard_library_makes_it(options):
+def test_a_value_class_equals_a_dataclass_of_the_standard_library(options):
     def make(decorator):
         class Point:
             """Point of a plane."""

@@ -1,4 +1,4 @@
-"""Wrappers lose nothing: they keep the contract of the store inside, on both engines, and tell what they should.
+"""Wrappers keep the contract of the wrapped store on both engines, and observers get every event.
 
 Inner parts, on no face: ``vectorstore.testing.suite``, ``vectorstore.testing.wrapper_contract``.
 """
@@ -207,7 +207,7 @@ def test_an_observed_view_has_every_method_of_a_view_and_passes_it_on() -> None:
     assert [event.operation for event in items] == [f"view.{name}" for name in methods] + ["view"]
 
 
-# What the store inside lacks.
+# Operations missing in the wrapped store.
 
 
 def test_a_wrapper_refuses_operations_missing_in_the_wrapped_store_by_name() -> None:
@@ -235,7 +235,7 @@ def test_a_wrapper_of_a_lifecycle_store_is_a_lifecycle_store() -> None:
     assert isinstance(WrapperStore(NumpyStore()), LifecycleStore)
 
 
-# What an observer is told.
+# Events.
 
 
 def filled() -> NumpyStore:

@@ -32,7 +32,7 @@ from vectorstore.types import Entry, Metric, Space, SpaceMigration
 
 
 class ReopenContract(StoreContract):
-    """A closed store says so, an opened one is as it was left, and threads may share it."""
+    """Closing, reopening, and threads that share a store."""
 
     def test_a_closed_store_refuses_every_method_of_the_data_part(self, store: VectorStore) -> None:
         store.upsert([make_entry("a", [1, 0, 0], "zorb")])

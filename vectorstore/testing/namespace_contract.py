@@ -1,4 +1,4 @@
-"""Contract of namespaces: no call, count or statistic sees two."""
+"""Contract of namespaces: every call, count and statistic covers one namespace alone."""
 
 from __future__ import annotations
 

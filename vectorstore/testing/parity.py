@@ -168,7 +168,7 @@ class ParityError(AssertionError):
 
 
 class BlockAbandoned(Exception):
-    """Ends a block that shall never have been."""
+    """Raised inside a block to roll it back."""
 
 
 def check_parity(

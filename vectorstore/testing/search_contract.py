@@ -1,6 +1,6 @@
 """Contract of ``search``, ``search_many`` and ``search_text``: scores, order and ties, BM25 of one namespace alone.
 
-The words here are nobody's: no stop word, nothing to stem, so a plain split gives the terms of any analyzer.
+The words are invented: no stop word, nothing to stem, so a plain split gives the terms of any analyzer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def random_vectors(seed: int, count: int, *, whole: bool = False) -> list[list[f
 
 
 class SearchContract(StoreContract):
-    """The nearest are found, all of them, in one order."""
+    """Exact vector search: all nearest entries, in a defined order."""
 
     @every_metric
     def test_scores_are_the_metric_s_and_the_best_come_first(self, space: Space) -> None:
@@ -209,7 +209,7 @@ def plain_bm25(texts: dict[str, str], question: str) -> Any:
 
 
 class TextContract(StoreContract):
-    """Words find what holds them, ranked by one formula."""
+    """Text search: entries with a query term, ranked by BM25."""
 
     def test_scores_are_bm25_of_text_and_context_and_the_best_come_first(self, store: VectorStore) -> None:
         rng = random.Random(1)  # noqa: S311

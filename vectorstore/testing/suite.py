@@ -1,4 +1,4 @@
-"""Base of every contract class: how a store is made, reopened and closed, and what a store says it lacks.
+"""Base of every contract class: making, reopening and closing a store, and the operations that it declares as missing.
 
 Not a test itself. A backend's test is a class that names its contracts and makes its store:
 
@@ -187,7 +187,7 @@ class TransactionAbandoned(Exception):
 
 @contextmanager
 def abandoned_transaction(store: LifecycleStore) -> Iterator[None]:
-    """A transaction that fails at its end, and says so."""
+    """Transaction that is rolled back at its end."""
     with pytest.raises(TransactionAbandoned), store.transaction():  # noqa: PT012 - the block is the caller's
         yield
         raise TransactionAbandoned

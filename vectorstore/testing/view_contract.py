@@ -1,4 +1,4 @@
-"""Contract of ``changes`` and ``view``: what happened since a cursor, and one state read as often as wanted."""
+"""Contract of ``changes`` and ``view``: changes since a cursor, and repeated reads of one state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract of wrappers: everything that an upper layer uses of a store is that of the store inside.
+"""Contract of wrappers: every operation that upper layers use equals that of the wrapped store.
 
     class TestMyWrapper(WrapperContract):
         def make_store(self, path):

@@ -27,7 +27,7 @@ from vectorstore.types import Entry, Filter, Metric, Space
 
 
 def nested(levels: int, wrap: Callable[[Any], Any]) -> Any:
-    """Return nothing, wrapped that many times."""
+    """Return None, wrapped *levels* times."""
     return reduce(lambda value, _: wrap(value), range(levels), None)
 
 
@@ -159,7 +159,7 @@ class WriteContract(StoreContract):
 
 
 class UpdateContract(StoreContract):
-    """A change touches what it names, and loses nobody else's."""
+    """Patches change only the given fields, and lose no concurrent change."""
 
     def test_a_patch_replaces_metadata_and_leaves_the_rest(self, store: VectorStore) -> None:
         store.upsert([Entry("a", [1, 0, 0], "zorb", "quil", {"x": 1, "y": 1}), make_entry("b", x=1)])
@@ -247,7 +247,7 @@ class UpdateContract(StoreContract):
 
 
 class DeleteContract(StoreContract):
-    """Deletion and scans: only what is named is removed, and the rest is listed in order."""
+    """Deletion and scans: only the given ids are removed, and the rest is listed in order."""
 
     def test_a_deleted_entry_is_gone_from_every_answer_and_can_be_written_again(self, store: VectorStore) -> None:
         store.upsert([make_entry("b", [0, 1, 0], "zorb")])

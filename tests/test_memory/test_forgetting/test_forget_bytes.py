@@ -376,7 +376,7 @@ def test_a_space_migration_stores_no_vector_of_a_memory_forgotten_meanwhile(slow
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_words_that_a_policy_removed_leave_no_cached_vector(tmp_path, whole):
+def test_words_removed_by_a_policy_leave_no_cached_vector(tmp_path, whole):
     shorter = Judge(lambda one: PolicyDecision(Action.TRANSFORM, "short", memory=replace(one, text="There is a code.")))
     memory = open_traced(tmp_path, policies=[NearDuplicates(), shorter])
     noted = run(memory.remember(SECRET))
@@ -388,7 +388,7 @@ def test_words_that_a_policy_removed_leave_no_cached_vector(tmp_path, whole):
     run(memory.close())
 
 
-def test_tool_words_that_a_policy_changed_leave_no_cached_vector(tmp_path):
+def test_tool_words_changed_by_a_policy_leave_no_cached_vector(tmp_path):
     embedder, asked = ToyEmbedder(), []
     shorter = Judge(
         lambda one: asked.append(one) or PolicyDecision(Action.TRANSFORM, "short", memory=replace(one, text="short"))

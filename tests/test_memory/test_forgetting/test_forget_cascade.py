@@ -1,4 +1,4 @@
-"""Cascade of a forgetting: what goes with a memory, what stays, its tombstones, in one transaction over all parts.
+"""Cascade of forget: erased and kept items, tombstones, one transaction over all components.
 
 Inner parts, on no face: ``memory.erasure``, ``memory.erasure.verbatim_match``, ``memory.tables.erasers``.
 """
@@ -169,7 +169,7 @@ def test_derived_memories_and_copies_go_with_their_own_versions_and_messages(mem
     assert message_texts(memory) == []
 
 
-def test_a_search_for_what_goes_plans_the_same_as_reading_every_memory(library, monkeypatch):
+def test_the_indexed_cascade_search_selects_the_same_as_reading_every_memory(library, monkeypatch):
     rng, memory, words = random.Random(4), library, ["ann", "Grüße", 'a "quote"', "tab\there", "back\\slash", "日本"]
     ids = []
     for number in range(40):
@@ -821,7 +821,7 @@ def test_a_dry_run_of_a_query_or_a_namespace_writes_no_byte(full_memory, tmp_pat
 
 
 def fails_after(monkeypatch, thing, method, times=1):
-    """Let *method* of *thing* do its work and then fail, the last of so many *times*."""
+    """Make *method* of *thing* raise after its work, at the last of so many *times*."""
     works, calls = getattr(thing, method), []
 
     def failing(*given, **named):
@@ -894,7 +894,7 @@ RESTORING = {
 
 
 def refused(memory, monkeypatch, step, work):
-    """Let *step* fail within *work*; nothing may have changed."""
+    """Make *step* fail within *work*; nothing may have changed."""
     before, answered = everything(memory), answers(memory)
     with monkeypatch.context() as patched:
         fails_after(patched, *step)

@@ -1,4 +1,4 @@
-"""Forgetting by namespace: all of one goes, with every part, and no other is touched.
+"""Forgetting a namespace: every component of it is erased, and no other namespace is touched.
 
 Inner parts, on no face: ``memory.retrieval.index``.
 """

@@ -1,4 +1,4 @@
-"""Selection of what to forget: by id, source, session, document, filter, scope, tag, age, or a query to look at."""
+"""Selection of what to forget: by id, source, session, document, filter, scope, tag, age, or a query in a dry run."""
 
 from datetime import timedelta
 

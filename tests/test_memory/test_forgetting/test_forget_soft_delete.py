@@ -1,4 +1,4 @@
-"""Soft delete: out of every answer at once, restored within the grace period, and no byte left after it."""
+"""Soft delete: hidden from every answer at once, restorable within the grace period, erased after it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -59,7 +59,7 @@ def prepared(memory):
 
 
 def state(memory):
-    """All that can be asked of it."""
+    """Return every readable content of the memory."""
     lanes = [store_namespace("", lane) for lane in (CONVERSATION, ARCHIVE)]
     entries = {
         lane: [
