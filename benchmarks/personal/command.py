@@ -1,4 +1,4 @@
-"""``python -m benchmarks personal``: what a person asks of their own notes, stories of change and chat."""
+"""Command ``python -m benchmarks personal``: questions of a person about own notes, stories of change and chat."""
 
 from __future__ import annotations
 

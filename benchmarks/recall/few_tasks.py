@@ -1,4 +1,4 @@
-"""Small memories as tasks: so few statements that no statistics of words help, asked in their words and in others."""
+"""Tasks of small memories: too few statements for statistics of words, asked in their own and in other words."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OWN, OTHER = "in its own words", "in other words"
 ABSENT, OFF_TOPIC = "about what was not told", "about something else"
 SIZES = (1, 3, 10, 20)
 _ASKED = 60
-"""About so many questions of each kind for each size."""
+"""Approximate number of questions of each kind for each size."""
 _MOST = 5
-"""Questions of each kind that one memory is asked at most."""
+"""Limit of questions of each kind to one memory."""
 
 
 def few_tasks() -> list[Task]:

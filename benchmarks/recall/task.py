@@ -14,7 +14,7 @@ Status = Literal["tuned on", "seen", "unseen", "generated", "yours"]
 given by whoever runs it."""
 
 AS_OF, REFUSES = "as_of", "refuses"
-"""What a question may need of a system: answering for a moment in the past, saying that nothing fits."""
+"""Abilities that a question may need: answering for a time in the past, abstention."""
 
 
 @dataclass(frozen=True, slots=True)

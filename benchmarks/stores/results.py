@@ -84,7 +84,7 @@ def measured(
 
 
 def summary(blocks: Sequence[Sequence[float]]) -> dict[str, float | int | tuple[float, ...]]:
-    """Return what is kept of the samples of several rounds."""
+    """Return the summary of the samples of several rounds."""
     samples = np.array([item for block in blocks for item in block], dtype=np.float64)
     if not len(samples):
         raise ValueError("a measurement needs a sample")

@@ -1,4 +1,4 @@
-"""The parent's side of a peer: a process of its environment, a JSON line in and a JSON line out."""
+"""Peers in a process of their own environment: a JSON line in and a JSON line out."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from memory.internals import LocalWordVectors
 from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-"""The clock of a run stands still: what is asked about "last month" must not depend on the day of the run."""
+"""Fixed time of every run, so that questions about "last month" do not depend on the day of the run."""
 
 _EVERY = 1_000_000
 
@@ -111,7 +111,7 @@ def _document(memory: Memory) -> str:
 
 
 class WholeText:
-    """Keeps each document whole, so that what is ranked is what the data set judges."""
+    """Chunker that keeps each document whole, as the data set judges whole documents."""
 
     fingerprint = "whole"
 
