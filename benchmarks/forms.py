@@ -67,7 +67,7 @@ def in_first_person(text: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """A question that leans on the one asked *before* it, and as it was asked by itself (*whole*)."""
+    """Question that leans on the one asked *before* it, and its complete form (*whole*)."""
 
     before: str
     leaning: Question

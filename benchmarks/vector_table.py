@@ -46,7 +46,7 @@ class Layout:
 
 
 def layouts(dimension: int) -> list[Layout]:
-    """The table of the store, and a virtual one; rows with metadata stand in another table in both."""
+    """Return the layouts: the store's table and a virtual one. In both, metadata is in another table."""
     return [
         Layout(
             ORDINARY,

@@ -1,4 +1,4 @@
-"""``python -m benchmarks documents``: questions over technical documentation, answered by quotes, without a model."""
+"""Command ``python -m benchmarks documents``: questions over technical documentation, answered by quotes."""
 
 from __future__ import annotations
 

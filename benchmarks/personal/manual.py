@@ -1,4 +1,4 @@
-"""``python -m benchmarks manual``: questions over a technical documentation, answered by quotes, without a model.
+"""Command ``python -m benchmarks manual``: questions over technical documentation, answered by quotes, without a model.
 
 The documents are this project's own pages and a small reference of invented modules in the form of Python's. Each
 question names words of the sentence that answers it. Reported for either half: the sentence is in the first quote, is

@@ -60,10 +60,10 @@ def _of(task: str, name: str, group: str = "", system: str = "tellback") -> Call
 
 
 def _less(
-    one: Callable[[Summary], float | None], other: Callable[[Summary], float | None]
+    minuend: Callable[[Summary], float | None], subtrahend: Callable[[Summary], float | None]
 ) -> Callable[[Summary], float | None]:
     def difference(summary: Summary) -> float | None:
-        upper, lower = one(summary), other(summary)
+        upper, lower = minuend(summary), subtrahend(summary)
         return None if upper is None or lower is None else upper - lower
 
     return difference

@@ -1,4 +1,4 @@
-"""``python -m benchmarks recall-speed``: one recall, its index, remembering, and commands in new processes."""
+"""Command ``python -m benchmarks recall-speed``: one recall, its index, remembering, and commands in new processes."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def measured(
     recall: float | None = None,
     note: str = "",
 ) -> Measurement:
-    """Return a measurement of *blocks* of samples, a block a round; what is told in ms is given in seconds."""
+    """Return a measurement of *blocks* of samples, a block a round; samples of a measure in ms are in seconds."""
     unit = unit_of(measure)
     scaled = [[item * 1e3 for item in block] for block in blocks] if unit == "ms" else blocks
     return Measurement(

@@ -169,7 +169,7 @@ class NamespaceIndexCache:
         return loaded
 
     def is_loaded(self, name: str) -> bool:
-        """Return whether the index of a namespace is loaded, in whatever state."""
+        """Return whether the index of a namespace is loaded, even if it is out of date."""
         return name in self._loaded
 
     def is_cold(self, name: str, entries: int, questions: int) -> bool:

@@ -154,7 +154,7 @@ class DamagedFile:
         return self._connection.changes()
 
     def salvage(self, component: Component, target: apsw.Connection) -> None:
-        """Let *component* copy its rows; damage that it does not expect ends its part alone."""
+        """Copy the rows of *component*; damage that it does not handle ends the copy of this component alone."""
         try:
             component.salvage(self, target)
         except (*_DAMAGE_ERRORS, apsw.SQLError, apsw.ConstraintError, DamageError, ValueError, TypeError) as error:

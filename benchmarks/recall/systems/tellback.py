@@ -76,27 +76,27 @@ class Tellback:
 
 
 class TellbackWords(Tellback):
-    """As it is without the extra ``local``: no embedder, and words that match themselves alone."""
+    """Tellback without the extra ``local``: no embedder, and no matches between different words."""
 
     vectors = False
 
 
 class TellbackStatic(Tellback):
-    """With static vectors for notes and turns, too."""
+    """Tellback with static vectors for notes and turns, too."""
 
     def embedder(self) -> Embedder:
         return LocalEmbedder()
 
 
 class TellbackOnnx(Tellback):
-    """With an embedder that it does not know: its profile is measured by probe sentences."""
+    """Tellback with an unknown embedder, whose profile is measured by probe sentences."""
 
     def embedder(self) -> Embedder:
         return onnx_embedder()
 
 
 class TellbackAll(Tellback):
-    """With so many candidates that everything is scored."""
+    """Tellback with a limit of candidates above the number of entries: it scores all."""
 
     def __init__(self, folder: Path, options: Options) -> None:
         settings = options.recall or RecallSettings()
