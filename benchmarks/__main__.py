@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR`` and what stands beside it."""
+"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR`` and the other commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circumstances of a run: versions, machine, moment, and the command without the places of this machine."""
+"""Circumstances of a run: versions, machine, time, and the command without the paths of this machine."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def moment() -> str:
-    """Return the time of now, in UTC, to the second."""
+    """Return the present time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 QUIET = 1.5
-"""Above this load average, times are provisional."""
+"""Load average above which times are provisional."""
 
 
 def load() -> float | None:
-    """Return how many processes the machine ran in the last minute; None where it does not tell."""
+    """Return the load average of the last minute; None where the system has none."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def command(words: Sequence[str], *, places: Sequence[str] = ("--data", "--work")) -> str:
-    """Return the command of *words*; what follows one of *places* is named DIR, other files by their name alone."""
+    """Return the command of *words* with DIR for the values of the options *places* and names for other files."""
     kept = []
     for option, word in zip(["", *words], words, strict=False):
         place = Path(word)

@@ -1,4 +1,4 @@
-"""A process that is asked over a pipe: a JSON line in, a JSON line out, and its last words where it ends."""
+"""Child process with a pipe: a JSON line in, a JSON line out, and its last line of stderr where it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class ChildEnded(Exception):
-    """The process ended without an answer; the message holds the last line of its complaint."""
+    """The process ended without an answer; the message holds its last line of stderr."""
 
 
 class Child:
@@ -35,9 +35,9 @@ class Child:
         )
 
     def say(self, words: Mapping[str, Any]) -> None:
-        """Send a line; a process that is gone says so in its answer."""
+        """Send a line; that the process ended is reported by ``answer``."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # then there is no answer either, and that says why
+        with suppress(BrokenPipeError):  # answer() raises then, with the reason
             self._process.stdin.write(json.dumps(words) + "\n")
             self._process.stdin.flush()
 

@@ -45,11 +45,11 @@ class Library:
 
 
 def locomo(folder: Path) -> list[Conversation]:
-    """LoCoMo: long conversations of two people. Evidence that names no turn is dropped, questions left without too."""
-    found = []
+    """LoCoMo: long conversations of two people. Evidence that names no turn is dropped, then questions without any."""
+    conversations = []
     for file in sorted((folder / "locomo").glob("*.json")):
-        found += [_conversation(sample) for sample in json.loads(file.read_text("utf-8"))]
-    return found
+        conversations += [_conversation(sample) for sample in json.loads(file.read_text("utf-8"))]
+    return conversations
 
 
 def squad(folder: Path) -> Library:
@@ -125,13 +125,13 @@ def _conversation(sample: Mapping[str, object]) -> Conversation:
     return Conversation(name, tuple(turns), tuple(question for question in questions if question.evidence))
 
 
-def _asked(one: Mapping[str, object], name: str, keys: set[str | None]) -> Question:
-    named = one.get("evidence", [])
-    assert isinstance(named, list)
-    places = (f"{name}/D{a}:{int(b)}" for text in named for a, b in _DIALOGUE.findall(text))
-    category = one["category"]
+def _asked(question: Mapping[str, object], name: str, keys: set[str | None]) -> Question:
+    evidence = question.get("evidence", [])
+    assert isinstance(evidence, list)
+    ids = (f"{name}/D{a}:{int(b)}" for text in evidence for a, b in _DIALOGUE.findall(text))
+    category = question["category"]
     assert isinstance(category, int)
-    return Question(str(one["question"]), _CATEGORIES[category], {id: 1 for id in places if id in keys})
+    return Question(str(question["question"]), _CATEGORIES[category], {id: 1 for id in ids if id in keys})
 
 
 def _records(text: str) -> list[tuple[str, dict[str, str]]]:

@@ -27,7 +27,7 @@ from vectorstore import Entry, Metric, Space, measure_recall, open_store
 SETS = ("locomo", "squad", "cranfield")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _RUNS = (9, 14, 22, 40)
-"""Words of a run, when whole texts and sentences are not enough."""
+"""Words of a run, taken where whole texts and sentences are too few."""
 
 
 def add_command(commands: Any) -> None:

@@ -71,13 +71,13 @@ def add_command(commands: Any) -> None:
 def run(given: argparse.Namespace, *_: object) -> int:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as folder:
-        found = measured(Path(folder), given.memories, given.each, given.seed)
-    median, most = statistics.median(found.further), max(found.further)
+        times = measured(Path(folder), given.memories, given.each, given.seed)
+    median, most = statistics.median(times.further), max(times.further)
     lines = (
-        f"{given.memories:,} memories, {found.bytes / 1e6:.0f} MB, seed {given.seed}",
-        f"first forget      {found.first:.3f} CPU s",
+        f"{given.memories:,} memories, {times.bytes / 1e6:.0f} MB, seed {given.seed}",
+        f"first forget      {times.first:.3f} CPU s",
         f"each further one  {median:.3f} CPU s (median of {given.each}, at most {most:.3f})",
-        f"pending           {found.pending}",
+        f"pending           {times.pending}",
     )
     for line in lines:
         Console(width=110).print(line, markup=False, highlight=False)

@@ -67,7 +67,7 @@ def in_first_person(text: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """A question that leans on the one asked *before* it, and as it was asked by itself (*whole*)."""
+    """Question that leans on the one asked *before* it, and its complete form (*whole*)."""
 
     before: str
     leaning: Question
@@ -83,7 +83,7 @@ def follow_ups(conversation: Conversation) -> list[FollowUp]:
     asked = [item for item in conversation.questions if item.group != "adversarial"]
     telling = [frozenset(terms(item.text)) - of_names for item in asked]
     sessions = [{session_of[id] for id in item.evidence} for item in asked]
-    found = []
+    pairs = []
     for position, whole in enumerate(asked):
         named = [name for name in names if _names(whole.text, name)]
         if len(named) != 1:
@@ -96,8 +96,8 @@ def follow_ups(conversation: Conversation) -> list[FollowUp]:
         words, first = max(shared, key=lambda item: len(item[0]), default=(frozenset(), whole))
         if words:
             leaning = replace(whole, text=_leaning(whole.text, named[0], words, terms))
-            found.append(FollowUp(first.text, leaning, whole))
-    return found
+            pairs.append(FollowUp(first.text, leaning, whole))
+    return pairs
 
 
 def _leaning(text: str, name: str, words: frozenset[str], terms: Callable[[str], list[str]]) -> str:

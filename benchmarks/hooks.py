@@ -32,7 +32,7 @@ from benchmarks.stores.results import machine
 
 _BARE = (sys.executable, "-c", "import json, socket")
 _BOUND = 4.0
-"""The most that a hook's 95th percentile may be, in medians of the bare Python."""
+"""Limit of a hook's 95th percentile, in medians of the bare Python."""
 _WARM_UP = 10
 _QUESTION = "What did Caroline do last summer?"
 

@@ -31,11 +31,11 @@ from memory import Memory, open_memory
 from memory.http import HttpClient
 
 LONG = 300
-"""Tokens of the long answer, from which the cost of one token is told."""
+"""Tokens of the long answer, from which the cost of one token is computed."""
 _PACKAGES = ("tellback", "openai", "pydantic-ai-slim", "openai-agents", "httpx", "pydantic")
 
 Turn = Callable[[], Awaitable[float]]
-"""Runs one turn and returns the seconds to its first token."""
+"""Function that runs one turn and returns the seconds to its first token."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Scripted:
         self._pieces = [TextPiece(f"word{number} ") for number in range(tokens)]
 
     async def stream(self, request: Any) -> AsyncIterator[Any]:
-        """Say it."""
+        """Stream the answer."""
         for piece in self._pieces:
             yield piece
         yield StopPiece(StopReason.STOP)
@@ -208,39 +208,39 @@ LIBRARIES: dict[str, Callable[[int, AsyncExitStack], Awaitable[Turn]]] = {
 
 async def measured(turn: Turn, runs: int, turns: int) -> tuple[list[float], list[float]]:
     """Return the seconds per turn and to the first token of *turns* turns, *runs* at once."""
-    each: list[float] = []
+    per_turn: list[float] = []
     firsts: list[float] = []
     for _ in range(max(turns // runs, 1)):
         began = time.perf_counter()
         firsts += await asyncio.gather(*(turn() for _ in range(runs)))
-        each.append((time.perf_counter() - began) / runs)
-    return each, firsts
+        per_turn.append((time.perf_counter() - began) / runs)
+    return per_turn, firsts
 
 
 async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> list[Row]:
     """Measure every library that is installed, interleaved, *repeats* times."""
     async with AsyncExitStack() as stack:
-        made: dict[str, tuple[Turn, Turn]] = {}
+        turns: dict[str, tuple[Turn, Turn]] = {}
         for name, make in LIBRARIES.items():
             try:
-                made[name] = (await make(1, stack), await make(LONG, stack))
+                turns[name] = (await make(1, stack), await make(LONG, stack))
             except ImportError as error:
                 say(f"{name}: not installed ({error.name})")
-        found: dict[str, tuple[list[float], list[float], list[float]]] = {name: ([], [], []) for name in made}
+        samples: dict[str, tuple[list[float], list[float], list[float]]] = {name: ([], [], []) for name in turns}
         for repeat in range(repeats + 1):
-            for name, (short, long) in made.items():
+            for name, (short, long) in turns.items():
                 gc.collect()
-                each, firsts = await measured(short, runs, max(20, runs))
+                per_turn, firsts = await measured(short, runs, max(20, runs))
                 longer, _ = await measured(long, runs, max(10, runs))
                 if repeat:  # the first round warms up
-                    found[name][0].extend(each)
-                    found[name][1].extend(firsts)
-                    per_token = (statistics.median(longer) - statistics.median(each)) / (LONG - 1)
-                    found[name][2].append(per_token)
+                    samples[name][0].extend(per_turn)
+                    samples[name][1].extend(firsts)
+                    per_token = (statistics.median(longer) - statistics.median(per_turn)) / (LONG - 1)
+                    samples[name][2].append(per_token)
             say(f"{runs} at once: round {repeat} of {repeats}")
     rows = []
-    for name, (each, firsts, tokens) in found.items():
-        low, middle, high = statistics.quantiles(each, n=4)
+    for name, (per_turn, firsts, tokens) in samples.items():
+        low, middle, high = statistics.quantiles(per_turn, n=4)
         first = statistics.median(firsts)
         rows.append(Row(name, runs, middle * 1e3, (high - low) / 2 * 1e3, first * 1e3, statistics.median(tokens) * 1e6))
     return rows

@@ -55,7 +55,7 @@ MEASURES: dict[str, Callable[[Answer], float]] = {
     "MRR": reciprocal,
     "nDCG@10": partial(gain, k=10),
 }
-"""What one question has by itself, by the name of the figure that is its mean."""
+"""Measures of one question, by the name of the figure that is their mean."""
 
 
 def recall_at(answers: Sequence[Answer], k: int) -> float:

@@ -1,4 +1,4 @@
-"""Sentences with secrets and sentences that only look so, drawn from one seed: what a screen for secrets is tried on.
+"""Sentences with secrets and sentences that only look so, drawn from one seed: the test data of secret screens.
 
 No secret here is anybody's: each is drawn at random in its provider's shape, with checksums where the shape has one.
 The shapes are put together from parts, so that no scanner takes this file for a leak.
@@ -47,9 +47,9 @@ class Case:
 
 def _drawn(rng: random.Random, letters: str, count: int) -> str:
     """Return *count* of *letters*, with a digit among them, as every provider's keys have."""
-    made = [rng.choice(letters) for _ in range(count)]
-    made[rng.randrange(count)] = rng.choice(string.digits)
-    return "".join(made)
+    drawn = [rng.choice(letters) for _ in range(count)]
+    drawn[rng.randrange(count)] = rng.choice(string.digits)
+    return "".join(drawn)
 
 
 def _card(rng: random.Random, prefix: str, length: int) -> str:
@@ -72,11 +72,11 @@ def _iban(rng: random.Random) -> str:
 def _wallet(rng: random.Random) -> str:
     data = b"\x80" + rng.randbytes(32) + b"\x01"
     number = int.from_bytes(data + sha256(sha256(data).digest()).digest()[:4], "big")
-    made = ""
+    encoded = ""
     while number:
         number, rest = divmod(number, 58)
-        made = _BASE58[rest] + made
-    return made
+        encoded = _BASE58[rest] + encoded
+    return encoded
 
 
 def _web_token(rng: random.Random) -> str:

@@ -1,7 +1,7 @@
-"""Secrets that a screen finds, and texts in which it sees one where none is: on sentences drawn from a seed.
+"""Recall and false alarms of a screen for secrets, on sentences drawn from a seed.
 
 ``python -m benchmarks secrets [--seed N] [--each N] [--json FILE]`` tries each form of ``secret_forms`` and prints what
-was missed and what was taken for one.
+was missed, and what was wrongly taken for a secret.
 """
 
 from __future__ import annotations
@@ -66,17 +66,19 @@ def add_command(commands: Any) -> None:
 def run(given: argparse.Namespace) -> int:
     """Measure, print the table, and write the figures where they are asked for."""
     console = Console(width=110)
-    found = measured(given.seed, given.each)
+    figures = measured(given.seed, given.each)
     table = Table(title=f"Secrets, seed {given.seed}")
     for column in ("what", "sentences", "share", "which"):
         table.add_column(column)
-    table.add_row("found", str(found.secrets), f"{found.recall:.4f}", _listed("missed", found.missed))
-    table.add_row("false alarms", str(found.look_alikes), f"{found.false_alarms:.4f}", _listed("in", found.alarmed))
+    table.add_row("found", str(figures.secrets), f"{figures.recall:.4f}", _listed("missed", figures.missed))
+    table.add_row(
+        "false alarms", str(figures.look_alikes), f"{figures.false_alarms:.4f}", _listed("in", figures.alarmed)
+    )
     console.print(table)
-    console.print(f"{found.seconds:.2f} s for all of them", style="dim", highlight=False)
+    console.print(f"{figures.seconds:.2f} s for all of them", style="dim", highlight=False)
     if given.json is not None:
-        shares = {"recall": found.recall, "false_alarms": found.false_alarms}
-        given.json.write_text(json.dumps({**asdict(found), **shares}, indent=1) + "\n")
+        shares = {"recall": figures.recall, "false_alarms": figures.false_alarms}
+        given.json.write_text(json.dumps({**asdict(figures), **shares}, indent=1) + "\n")
     return 0
 
 

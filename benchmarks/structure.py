@@ -151,11 +151,11 @@ def _signatures(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, *, method: bool) -> int:
-    given = function.args
+    arguments = function.args
     decorators = {node.id for node in function.decorator_list if isinstance(node, ast.Name)}
     bound = method and "staticmethod" not in decorators
-    several = (given.vararg is not None) + (given.kwarg is not None)
-    return len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) + several - bound
+    several = (arguments.vararg is not None) + (arguments.kwarg is not None)
+    return len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs) + several - bound
 
 
 def totals(files: Sequence[Source]) -> Totals:
@@ -183,8 +183,8 @@ def folders(files: Iterable[Source]) -> dict[str, int]:
 
 def long_signatures(files: Iterable[Source], limit: int = PARAMETER_LIMIT) -> list[tuple[int, str, str]]:
     """Return (parameters, name, path) of each function with more than *limit*, the longest first."""
-    found = ((count, name, file.path) for file in files for count, name in file.signatures if count > limit)
-    return sorted(found, key=lambda item: (-item[0], item[2], item[1]))
+    signatures = ((count, name, file.path) for file in files for count, name in file.signatures if count > limit)
+    return sorted(signatures, key=lambda item: (-item[0], item[2], item[1]))
 
 
 def repeated_classes(files: Iterable[Source]) -> dict[str, list[str]]:
@@ -193,7 +193,7 @@ def repeated_classes(files: Iterable[Source]) -> dict[str, list[str]]:
     for file in files:
         for name in file.classes:
             places[name].append(file.path)
-    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+    return {name: paths for name, paths in sorted(places.items()) if len(paths) > 1}
 
 
 class Tracer:
@@ -219,8 +219,8 @@ class Tracer:
         threading.setprofile(None)
 
     @contextmanager
-    def following(self, call: str, found: list[Passed]) -> Iterator[None]:
-        """Add to *found* what runs inside."""
+    def following(self, call: str, passed: list[Passed]) -> Iterator[None]:
+        """Append to *passed* the Python that the block runs."""
         self._calls = []
         try:
             yield
@@ -228,7 +228,7 @@ class Tracer:
             calls, self._calls = self._calls, None
         files = [name for code in calls if (name := self._names[code]) is not None]
         folders = [name.rpartition("/")[0] for name in files]
-        found.append(
+        passed.append(
             Passed(
                 call=call,
                 modules=tuple(sorted(set(files))),
@@ -268,7 +268,7 @@ def trace() -> list[Passed]:
     if not local_available():
         print("(the extra `local` is not installed: these are figures of a recall by words alone)\n")
 
-    found: list[Passed] = []
+    passed: list[Passed] = []
     with tempfile.TemporaryDirectory() as name, Tracer() as tracer:
         path = Path(name) / "turns.db"
         memory = open_memory(path)
@@ -284,11 +284,11 @@ def trace() -> list[Passed]:
         }
         try:
             for call, run in calls.items():
-                with tracer.following(call, found):
+                with tracer.following(call, passed):
                     run_sync(run())
         finally:
             run_sync(memory.close())
-    return found
+    return passed
 
 
 def add_command(commands: Any) -> None:
@@ -306,7 +306,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], No
     passed = trace() if given.trace else []
     show(files, passed)
     if given.modules is not None:
-        modules = next((each.modules for each in passed if each.call == given.modules), None)
+        modules = next((run.modules for run in passed if run.call == given.modules), None)
         if modules is None:
             raise ValueError(f"--modules: no call {given.modules!r} was followed")
         print("\n".join(["", *modules]))
@@ -317,7 +317,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], No
             "folders": folders(files),
             "long_signatures": long_signatures(files),
             "repeated_classes": repeated_classes(files),
-            "trace": [asdict(each) for each in passed],
+            "trace": [asdict(run) for run in passed],
         }
         given.json.write_text(json.dumps(counted, indent=1) + "\n", "utf-8")
     return 0
@@ -348,9 +348,9 @@ def show(files: Sequence[Source], passed: Sequence[Passed]) -> None:
     if passed:
         columns = ("modules", "functions", "calls", "between files", "between folders")
         print(f"\n{'passed through':16}" + "".join(f"{column:>16}" for column in columns))
-        for each in passed:
-            figures = (len(each.modules), each.functions, each.calls, each.switches, each.folder_switches)
-            print(f"{each.call:16}" + "".join(f"{figure:16,}" for figure in figures))
+        for run in passed:
+            figures = (len(run.modules), run.functions, run.calls, run.switches, run.folder_switches)
+            print(f"{run.call:16}" + "".join(f"{figure:16,}" for figure in figures))
 
 
 def _of(files: Iterable[Source], package: str) -> list[Source]:

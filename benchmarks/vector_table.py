@@ -46,7 +46,7 @@ class Layout:
 
 
 def layouts(dimension: int) -> list[Layout]:
-    """The table of the store, and a virtual one; rows with metadata stand in another table in both."""
+    """Return the layouts: the store's table and a virtual one. In both, metadata is in another table."""
     return [
         Layout(
             ORDINARY,
@@ -169,8 +169,8 @@ def _fill(connection: apsw.Connection, layout: Layout, vectors: np.ndarray) -> N
 
 def _load(connection: apsw.Connection, layout: Layout, rows: int, dimension: int) -> np.ndarray:
     matrix = np.empty((rows, dimension), dtype=np.float32)
-    found, place = iter(connection.execute(layout.load)), 0
-    while block := list(islice(found, LOADED_TOGETHER)):
+    stored, place = iter(connection.execute(layout.load)), 0
+    while block := list(islice(stored, LOADED_TOGETHER)):
         block = block[: rows - place]
         part = np.frombuffer(b"".join(vector for _, vector in block), dtype="<f4")
         matrix[place : place + len(block)] = part.reshape(len(block), dimension)

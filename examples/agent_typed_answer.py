@@ -1,6 +1,6 @@
 """An answer that fits a pydantic model: asked for by the provider's schema mode, a tool or in words, and repaired.
 
-The scripted model first answers in prose; it is told what is wrong and does better. Nothing of that is kept.
+The scripted model first answers in prose; it gets the error and repairs its answer. The failed attempt is not kept.
 
     python examples/agent_typed_answer.py
 """

@@ -1,4 +1,4 @@
-"""A tool that needs a yes, asked for in the stream of events; a refusal is told to the model, which goes on.
+"""A tool that needs approval, requested in the stream of events; the model gets a refusal as a result and goes on.
 
 The model is scripted here, so that this runs anywhere. A real one is one line:
 ``OpenAICompatibleProvider(url, model)``, ``AnthropicProvider(model, api_key=…)`` or ``OllamaProvider(model)``.
@@ -30,9 +30,9 @@ async def main() -> None:
     agent = Agent(ScriptedProvider(*SCRIPT), tools=[send_money])
     async for event in agent.stream("Pay Ana 20 and Eve 900."):
         if isinstance(event, ApprovalRequested):
-            asked = event.request.call.arguments
-            print(f"\napprove {asked}?", "yes" if asked["amount"] < 100 else "no")
-            if asked["amount"] < 100:
+            arguments = event.request.call.arguments
+            print(f"\napprove {arguments}?", "yes" if arguments["amount"] < 100 else "no")
+            if arguments["amount"] < 100:
                 event.request.approve()
             else:
                 event.request.reject("too much")

@@ -1,7 +1,7 @@
 """A vector store of one's own: a dictionary, searched by brute force, that keeps the data part of the contract.
 
-Written as somebody outside would write it. What may be stored is asked of ``vectorstore.validation``, what a filter
-means of ``vectorstore.filters``; the rest is here. It has no lifecycle part (transactions, views, a change log,
+Written as an outside author would write it. ``vectorstore.validation`` checks what is stored, ``vectorstore.filters``
+evaluates filters; the rest is here. It has no lifecycle part (transactions, views, a change log,
 erasure, backup, ...): ``missing_operations`` names what is missing, and a wrapper refuses it by name. Its test is
 ``tests/test_vectorstore/test_stranger.py``.
 
@@ -122,10 +122,12 @@ class StrangerStore:
             raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
         with self._lock:
             held = self._held(namespace)
-            gone = [id for id in dict.fromkeys(named or held) if id in held and matches_filter(node, held[id].metadata)]
-            for id in gone:
+            matching = [
+                id for id in dict.fromkeys(named or held) if id in held and matches_filter(node, held[id].metadata)
+            ]
+            for id in matching:
                 del held[id]
-            return len(gone)
+            return len(matching)
 
     # Reading: everything that goes out is a copy.
 
@@ -151,8 +153,8 @@ class StrangerStore:
         score = SCORES[self.space.metric]
 
         def scored(entry: Entry) -> float | None:
-            found = None if entry.vector is None else score(entry.vector.tolist(), query)
-            return found if found is None or least is None or found >= least else None
+            value = None if entry.vector is None else score(entry.vector.tolist(), query)
+            return value if value is None or least is None or value >= least else None
 
         return self._best(scored, k, where, namespace)
 
@@ -227,10 +229,10 @@ class StrangerStore:
         if self._closed:
             raise StoreClosed
         held = self._entries.setdefault(check_namespace(namespace), {})
-        for id, wanted in (expect or {}).items():
+        for id, expected in (expect or {}).items():
             actual = held[id].revision if id in held else 0
-            if actual != wanted:
-                raise RevisionConflict(id, namespace, wanted, actual)
+            if actual != expected:
+                raise RevisionConflict(id, namespace, expected, actual)
         return held
 
     def _put(self, namespace: str, entry: Entry) -> None:
@@ -242,9 +244,9 @@ class StrangerStore:
         node = filter_tree(where)
         with self._lock:
             passing = [entry for entry in self._held(namespace).values() if matches_filter(node, entry.metadata)]
-            found = [(entry, item) for entry in passing if (item := score(entry)) is not None]
-            found.sort(key=lambda pair: (-pair[1], pair[0].id))
-            return [Match(copied(entry), item) for entry, item in found[:k]]
+            ranked = [(entry, value) for entry in passing if (value := score(entry)) is not None]
+            ranked.sort(key=lambda pair: (-pair[1], pair[0].id))
+            return [Match(copied(entry), value) for entry, value in ranked[:k]]
 
     def _terms(self, entry: Entry) -> list[str]:
         return self._analyzer.terms(entry.context) + self._analyzer.terms(entry.text)

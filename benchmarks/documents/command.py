@@ -1,4 +1,4 @@
-"""``python -m benchmarks documents``: questions over technical documentation, answered by quotes, without a model."""
+"""Command ``python -m benchmarks documents``: questions over technical documentation, answered by quotes."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[
             f"{speed.cpu:.1f} s of CPU, {speed.chunks / speed.cpu:.0f} chunks a second of CPU"
         )
     extractions = measure_extraction(folders["python"], next(folders["debian"].glob("*.pdf")))
-    for found in extractions:
-        say(f"{found.reader} against {found.reference}: recall {found.recall:.3f}, precision {found.precision:.3f}")
+    for row in extractions:
+        say(f"{row.reader} against {row.reference}: recall {row.recall:.3f}, precision {row.precision:.3f}")
     return {"speed": [row._asdict() for row in speeds], "extraction": [row._asdict() for row in extractions]}
 
 

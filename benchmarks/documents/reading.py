@@ -76,17 +76,21 @@ def measure_extraction(html: Path, pdf: Path) -> list[Extraction]:
     files = [file for file in sorted(html.rglob("*.html")) if not file.name.startswith(("genindex", "py-modindex"))]
     chosen = files[:: max(1, len(files) // _JUDGED)][:_JUDGED]
     ours = [_words(HtmlLoader().load(file.read_bytes(), file.name).text) for file in chosen]
-    found = []
+    extractions = []
     for name, command in (
         ("pandoc", ["pandoc", "-f", "html", "-t", "plain", "--wrap=none"]),
         ("html2text", ["html2text", "-nobs", "-utf8"]),
     ):
         if shutil.which(name):
-            found.append(_compare("tellback", ours, name, [_words(_run([*command, str(file)])) for file in chosen]))
+            extractions.append(
+                _compare("tellback", ours, name, [_words(_run([*command, str(file)])) for file in chosen])
+            )
     if shutil.which("pdftotext"):
         text = PdfLoader().load(pdf.read_bytes(), pdf.name).text
-        found.append(_compare("tellback", [_words(text)], "pdftotext", [_words(_run(["pdftotext", str(pdf), "-"]))]))
-    return found
+        extractions.append(
+            _compare("tellback", [_words(text)], "pdftotext", [_words(_run(["pdftotext", str(pdf), "-"]))])
+        )
+    return extractions
 
 
 def _write_notes(pages: Sequence[Path], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks answers``: what an answer without a model quotes of notes and stories, half by half.
+"""Command ``python -m benchmarks answers``: quotes of notes and stories in answers without a model, by half.
 
 A second quote is right where it holds what answers the question and the first does not; it misleads where the first
 alone was right.

@@ -1,4 +1,4 @@
-"""``python -m benchmarks calibrate``: profile of an embedder, by the half `choose` and questions about nothing."""
+"""Command ``python -m benchmarks calibrate``: profile of an embedder, by the half `choose` and unrelated questions."""
 
 from __future__ import annotations
 

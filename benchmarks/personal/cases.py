@@ -105,8 +105,8 @@ def _stories() -> Iterator[Case]:
                 changed = bool(change)
                 gold, stale = (change, fact) if changed and label == "now" else (fact, change)
                 kind = label if changed else f"unchanged, {label}"
-                found = frozenset({gold}), frozenset({stale} - {""})
-                questions.append(Question(f"{number}/{label}", text, kind, *found, half))
+                ids = frozenset({gold}), frozenset({stale} - {""})
+                questions.append(Question(f"{number}/{label}", text, kind, *ids, half))
                 continue
             date, statement = text.split(" ", 1)
             id = f"{number}.{len(items)}"

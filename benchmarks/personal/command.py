@@ -1,4 +1,4 @@
-"""``python -m benchmarks personal``: what a person asks of their own notes, stories of change and chat."""
+"""Command ``python -m benchmarks personal``: questions of a person about own notes, stories of change and chat."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _asked(
             say(f"{question.kind}: {question.text}\n    first:  {first}\n    wanted: {gold}")
     for number, item in enumerate(case.items):
         if case.labels.get(item.id, " ") in STATEMENTS:
-            found = [id for id, _ in system.ask(_question(item.id, item.text), DEPTH).hits[:10]]
-            yield f"{case.set}/{HALVES[number % 2]}/{_LOST}", item.id, float(item.id not in found)
+            top_ids = [id for id, _ in system.ask(_question(item.id, item.text), DEPTH).hits[:10]]
+            yield f"{case.set}/{HALVES[number % 2]}/{_LOST}", item.id, float(item.id not in top_ids)
 
 
 def _question(id: str, text: str) -> Asked:

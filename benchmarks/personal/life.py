@@ -1,4 +1,4 @@
-"""``python -m benchmarks life``: two months told in chat without a model, and questions about each, as transcripts.
+"""Command ``python -m benchmarks life``: transcripts of two months of chat without a model, with questions on each.
 
 Each day's lines are said in a conversation of that day, the questions asked on the last one. A question is answered
 where a quote holds the words that belong to it, and where nothing here answers it, if there is a doubt.

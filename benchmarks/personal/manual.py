@@ -1,4 +1,4 @@
-"""``python -m benchmarks manual``: questions over a technical documentation, answered by quotes, without a model.
+"""Command ``python -m benchmarks manual``: questions over technical documentation, answered by quotes, without a model.
 
 The documents are this project's own pages and a small reference of invented modules in the form of Python's. Each
 question names words of the sentence that answers it. Reported for either half: the sentence is in the first quote, is
@@ -69,11 +69,11 @@ async def _measure(folder: Path, wrong: str | None, say: Callable[[str], None]) 
             quotes = [_one_line(citation.quote) for citation in answer.citations]
             ranks = [rank for rank, text in enumerate(hits) if question.words in text]
             rank = ranks[0] if ranks else len(hits)
-            found = [question.words in quote for quote in quotes]
-            outcome = (any(found[:1]), any(found), rank < 1, rank < 3, rank < 10)
+            right = [question.words in quote for quote in quotes]
+            outcome = (any(right[:1]), any(right), rank < 1, rank < 3, rank < 10)
             for figure, value in zip(FIGURES, outcome, strict=True):
                 values[question.half, figure].append(value)
-            if question.half == wrong and not any(found[:1]):
+            if question.half == wrong and not any(right[:1]):
                 say(f"{question.text}\n    quoted: {answer.text}\n    wanted: {question.words} (passage {rank + 1})")
     return values
 

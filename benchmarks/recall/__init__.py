@@ -1,1 +1,1 @@
-"""Recall measured: tasks, the systems that are given them, results, figures, tables and pictures."""
+"""Recall measured: tasks, systems, results, figures, tables and pictures."""

@@ -1,4 +1,4 @@
-"""Worth of each signal of recall: the same questions with that one weight at 0, beside all of them together."""
+"""Ablation of each signal of recall: the same questions with that one weight at 0, beside all signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that change, as a task: asked for now the newer one is wanted, asked for then the older."""
+"""Task of statements that change: the newer one answers about now, the older one about then."""
 
 from __future__ import annotations
 

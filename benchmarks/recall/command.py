@@ -1,4 +1,4 @@
-"""``python -m benchmarks recall``, ``recall-report`` and ``compare``: the arguments, and what is done with them."""
+"""Commands ``python -m benchmarks recall``, ``recall-report`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def run_compare(given: argparse.Namespace, words: Sequence[str], say: Say) -> in
 
 
 def show_ablation(given: argparse.Namespace, sets: tuple[str, ...], say: Say) -> None:
-    """Print what each signal is worth."""
+    """Print the figures of the ablation."""
     from benchmarks.recall.terminal import show_rows
 
     tasks_of(given.data, [name for name in sets if name in READ])  # raises for what is not there
@@ -182,7 +182,7 @@ def _named(words: str) -> list[Contender]:
 
 
 def _chosen(contenders: Sequence[Contender]) -> tuple[list[Contender], dict[str, str]]:
-    """Return who can take part here, and why the others cannot."""
+    """Return the systems that can be measured here, and for each other the reason."""
     why = {item.key: missing(item) for item in contenders}
     return [item for item in contenders if why[item.key] is None], {key: item for key, item in why.items() if item}
 
@@ -221,9 +221,10 @@ def _header(
     )
 
 
-def _about_system(one: Contender) -> dict[str, str]:
-    version = about.version_of(one.package) if one.package and not one.peer else one.settings.split(",")[0] * one.peer
-    return {"title": one.title, "version": version, "settings": one.settings, "vectors": one.vectors}
+def _about_system(system: Contender) -> dict[str, str]:
+    settings_version = system.settings.split(",")[0] * system.peer
+    version = about.version_of(system.package) if system.package and not system.peer else settings_version
+    return {"title": system.title, "version": version, "settings": system.settings, "vectors": system.vectors}
 
 
 def _about_tasks(tasks: Sequence[Task]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -254,7 +255,7 @@ def _memory(
         "store": given.store,
         "seed": given.seed,
     }
-    found = {}
+    footprints = {}
     for item in chosen:
         if item.peer or item.key in not_run or not can_do(item, next(each for each in tasks if each.key == task)):
             continue
@@ -265,8 +266,8 @@ def _memory(
             say(f"{item.title}: memory not measured: {error}")
         else:
             if reported["mb"] is not None:
-                found[item.key] = {**reported, "task": task}
-    return found
+                footprints[item.key] = {**reported, "task": task}
+    return footprints
 
 
 def _parted(rows: Sequence[Fill | AnswerRow]) -> tuple[tuple[Fill, ...], tuple[AnswerRow, ...]]:

@@ -63,15 +63,15 @@ def _cells(ours: list[AnswerRow], theirs: list[AnswerRow], *, by_corpus: bool, s
     cells: list[str] = []
     better = worse = count = 0
     for name in WITH_INTERVALS:
-        each = differences(ours, theirs, name)
-        corpora = [corpus for corpus, _ in each] if by_corpus else None
-        cells.append(_marked(bootstrap([value for _, value in each], seed=seed, groups=corpora)))
+        pairs = differences(ours, theirs, name)
+        corpora = [corpus for corpus, _ in pairs] if by_corpus else None
+        cells.append(_marked(bootstrap([value for _, value in pairs], seed=seed, groups=corpora)))
         if name == "R@10":
-            count = len(each)
-            better = sum(value > 0 for _, value in each)
-            worse = sum(value < 0 for _, value in each)
+            count = len(pairs)
+            better = sum(value > 0 for _, value in pairs)
+            worse = sum(value < 0 for _, value in pairs)
     return [str(count), *cells, str(better), str(worse)]
 
 
-def _marked(found: ConfidenceInterval) -> str:
-    return f"{found}{' *' if found.excludes_zero else ''}"
+def _marked(interval: ConfidenceInterval) -> str:
+    return f"{interval}{' *' if interval.excludes_zero else ''}"

@@ -1,4 +1,4 @@
-"""Small memories as tasks: so few statements that no statistics of words help, asked in their words and in others."""
+"""Tasks of small memories: too few statements for statistics of words, asked in their own and in other words."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OWN, OTHER = "in its own words", "in other words"
 ABSENT, OFF_TOPIC = "about what was not told", "about something else"
 SIZES = (1, 3, 10, 20)
 _ASKED = 60
-"""About so many questions of each kind for each size."""
+"""Approximate number of questions of each kind for each size."""
 _MOST = 5
-"""Questions of each kind that one memory is asked at most."""
+"""Limit of questions of each kind to one memory."""
 
 
 def few_tasks() -> list[Task]:
@@ -31,18 +31,18 @@ def _task(key: str, told: Sequence[Told], status: Status, size: int) -> Task:
 
 def _cases(key: str, told: Sequence[Told], size: int) -> Iterator[Corpus]:
     rng = random.Random(1)
-    each = min(size, _MOST)
-    for case in range(_ASKED // each):
+    count = min(size, _MOST)
+    for case in range(_ASKED // count):
         order = rng.sample(range(len(told)), len(told))
-        held, left = order[:size], order[size : size + each]
+        held, absent = order[:size], order[size : size + count]
         items = tuple(Memory(told[position][0], id=f"s{position}") for position in held)
         asked = [
             (told[position][way], group, {f"s{position}": 1})
-            for position in held[:each]
+            for position in held[:count]
             for way, group in ((1, OWN), (2, OTHER))
         ]
-        asked += [(told[position][way], ABSENT, {}) for position in left for way in (1, 2)]
-        asked += [(text, OFF_TOPIC, {}) for text in rng.sample(ELSE, each)]
+        asked += [(told[position][way], ABSENT, {}) for position in absent for way in (1, 2)]
+        asked += [(text, OFF_TOPIC, {}) for text in rng.sample(ELSE, count)]
         name = f"{key}-{case}"
         questions = (
             Asked(f"{name}/{position}", text, group, wanted) for position, (text, group, wanted) in enumerate(asked)

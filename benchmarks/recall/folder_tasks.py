@@ -1,6 +1,6 @@
 """Any data as a task: a folder with ``memories.jsonl`` and ``questions.jsonl``, as benchmarks/README.md describes it.
 
-What is wrong in them is said with the file and the line.
+Errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Line = TypeVar("_Line", bound=BaseModel)
 
 
 class FolderError(ValueError):
-    """A line of the folder is not what it should be; the message names file and line."""
+    """A line of the folder is invalid; the message names file and line."""
 
 
 class MemoryLine(BaseModel):
@@ -126,13 +126,13 @@ def _lines(path: Path, kind: type[_Line]) -> Iterator[tuple[str, _Line]]:
         empty = False
         place = f"{path.name}, line {number}"
         try:
-            given: Any = json.loads(text)
+            fields: Any = json.loads(text)
         except ValueError as error:
             raise FolderError(f"{place}: not JSON: {error}") from error
-        if not isinstance(given, Mapping):
+        if not isinstance(fields, Mapping):
             raise FolderError(f"{place}: an object is needed, not {text[:40]}")
         try:
-            yield place, kind.model_validate(given)
+            yield place, kind.model_validate(fields)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the line"

@@ -35,13 +35,13 @@ def footprint(contender: Contender, task: str, place: Mapping[str, Any]) -> dict
 
 def main(arguments: list[str]) -> int:
     """Measure in this process and print."""
-    key, wanted, given = arguments
-    place = json.loads(given)
+    key, task_key, settings = arguments
+    place = json.loads(settings)
     contender, options = BY_KEY[key], Options(place["vectors"], place["store"], place["seed"])
     tasks = tasks_of(
         Path(place["data"]) if place["data"] else None, place["sets"], [Path(item) for item in place["folders"]]
     )
-    task = next(item for item in tasks if item.key == wanted)
+    task = next(item for item in tasks if item.key == task_key)
     corpus = max(task.corpora(), key=lambda item: len(item.items))
     import_module(f"benchmarks.recall.{contender.place.partition(':')[0]}")
     if contender.module:

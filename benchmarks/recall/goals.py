@@ -1,4 +1,4 @@
-"""The goals of recall on the development data, and what a run reached of them."""
+"""The goals of recall on the development data, with the figures that a run reached."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Outcome:
 
 def outcomes(summary: Summary) -> list[Outcome]:
     """Return every goal that *summary* measured, in the order of ``GOALS``."""
-    found = (Outcome(goal, goal.reached(summary)) for goal in GOALS)
-    return [hit for hit in found if hit.reached is not None]
+    measured = (Outcome(goal, goal.reached(summary)) for goal in GOALS)
+    return [outcome for outcome in measured if outcome.reached is not None]
 
 
 def _of(task: str, name: str, group: str = "", system: str = "tellback") -> Callable[[Summary], float | None]:
@@ -60,10 +60,10 @@ def _of(task: str, name: str, group: str = "", system: str = "tellback") -> Call
 
 
 def _less(
-    one: Callable[[Summary], float | None], other: Callable[[Summary], float | None]
+    minuend: Callable[[Summary], float | None], subtrahend: Callable[[Summary], float | None]
 ) -> Callable[[Summary], float | None]:
     def difference(summary: Summary) -> float | None:
-        upper, lower = one(summary), other(summary)
+        upper, lower = minuend(summary), subtrahend(summary)
         return None if upper is None or lower is None else upper - lower
 
     return difference

@@ -24,7 +24,7 @@ _STRANGE = 40
 
 
 def locomo_tasks(folder: Path) -> list[Task]:
-    """Return the tasks; the conversations are read when they are asked for."""
+    """Return the tasks; their conversations are read on use."""
     data = "locomo"
 
     def task(key: str, title: str, corpora: object, **more: object) -> Task:
@@ -138,9 +138,9 @@ def _assistant(folder: Path) -> Iterator[Corpus]:
             yield _corpus(form, form.questions)
 
 
-def _second(name: str, at: int, pair: FollowUp) -> tuple[Asked, Asked, Asked]:
+def _second(name: str, position: int, pair: FollowUp) -> tuple[Asked, Asked, Asked]:
     """Return a second question as it was, leaning and alone, leaning behind the first."""
-    id, whole, leaning = f"{name}/f{at}", pair.whole.text, pair.leaning.text
+    id, whole, leaning = f"{name}/f{position}", pair.whole.text, pair.leaning.text
     evidence = dict(pair.whole.evidence)
     return (
         Asked(f"{id}-whole", whole, WHOLE, evidence),

@@ -108,12 +108,12 @@ def cost_text(summary: Summary) -> str:
 
 
 _NOTHING_DONE = 1e6
-"""A system that takes more items a second only notes their names."""
+"""Items a second above which a system only stores their names."""
 _RATED = ("locomo-pooled", "squad", "cranfield")
 
 
 def systems_text(about: Mapping[str, Any]) -> str:
-    """Return who took part, with what settings, and who did not."""
+    """Return the systems that took part, with their settings, and those that did not."""
     rows = [
         (item["title"], item["version"] or "–", item["settings"], item["vectors"] or "none")
         for item in about["systems"].values()

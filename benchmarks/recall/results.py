@@ -81,7 +81,7 @@ class Results:
 
 
 class Writer:
-    """Writes the rows of a run as they come; a file whose name ends in ``.gz`` is compressed."""
+    """Writer of the rows of a run, one by one; a file whose name ends in ``.gz`` is compressed."""
 
     def __init__(self, path: Path) -> None:
         self._file = _opened(path, "wt")
@@ -111,22 +111,21 @@ def _rows(path: Path) -> Iterator[Header | Fill | AnswerRow]:
     with _opened(path, "rt") as file:
         for number, line in enumerate(file, 1):
             try:
-                given = json.loads(line)
-                yield _row(given)
+                yield _row(json.loads(line))
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise ValueError(f"{path}, line {number}: not a row of a results file: {error}") from error
 
 
-def _row(given: dict[str, Any]) -> Header | Fill | AnswerRow:
-    kind = given.pop("row")
+def _row(fields: dict[str, Any]) -> Header | Fill | AnswerRow:
+    kind = fields.pop("row")
     if kind == "header":
-        if (given.pop("format"), given.pop("version")) != (FORMAT, VERSION):
+        if (fields.pop("format"), fields.pop("version")) != (FORMAT, VERSION):
             raise ValueError(f"its format is not {FORMAT!r}, version {VERSION}")
-        return Header(**given)
+        return Header(**fields)
     if kind == "fill":
-        return Fill(**given)
+        return Fill(**fields)
     if kind == "answer":
-        return AnswerRow(**{**given, "hits": tuple((str(id), float(score)) for id, score in given["hits"])})
+        return AnswerRow(**{**fields, "hits": tuple((str(id), float(score)) for id, score in fields["hits"])})
     raise ValueError(f"no such row: {kind!r}")
 
 

@@ -1,4 +1,4 @@
-"""A run: every system is given every task that it can do, and each answer is a row as soon as it is there."""
+"""A run: every system does every task that it can, and each answer is written as a row at once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from benchmarks.recall.system import Contender, NotAvailable, Options, System, o
 from benchmarks.recall.task import REFUSES, Asked, Corpus, Task, session_of
 
 DEPTH = 50
-"""Hits that are asked for and kept."""
+"""Number of hits of each answer."""
 SESSIONS = "-sessions"
-"""Behind the key of a task: the same answers, a session standing where its best item does."""
+"""Suffix of a task's key for the same answers by session, each ranked as its best item."""
 
 Row = Fill | AnswerRow
 
 
 def can_do(contender: Contender, task: Task) -> bool:
-    """Return whether the system is given the task."""
+    """Return whether the system takes part in the task."""
     return not contender.only or task.key in contender.only or task.status == "yours"
 
 
@@ -62,7 +62,7 @@ def _run_corpus(
         start = perf_counter()
         system.fill(corpus)
         yield Fill(contender.key, task.key, corpus.name, len(corpus.items), perf_counter() - start)
-        system.ask(asked[0], DEPTH)  # what is built at the first question is no part of the second
+        system.ask(asked[0], DEPTH)  # an unmeasured first question, at which indexes are built
     except NotAvailable:
         raise
     except Exception as error:  # a system that fails is a row of the report, it does not end the run

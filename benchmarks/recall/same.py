@@ -24,7 +24,7 @@ NOTED: Mapping[str, Callable[[AnswerRow], object]] = {
     "scores": lambda row: [score for _, score in row.hits],
     "confidence": lambda row: row.confidence,
 }
-"""The parts that are counted and may differ: only the figures made of them count."""
+"""The parts that may differ in single answers: only figures made of them are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ def sameness(before: Results, after: Results, systems: tuple[str, str]) -> Samen
 
 
 def _by_question(run: Results, system: str) -> dict[_Key, AnswerRow]:
-    found: dict[_Key, AnswerRow] = {}
+    answers: dict[_Key, AnswerRow] = {}
     for row in run.answers:
         if row.system == system:
             key = (row.task, row.corpus, row.question)
-            if key in found:
+            if key in answers:
                 raise ValueError(f"{' / '.join(key)}: two answers of {system}")
-            found[key] = row
-    return found
+            answers[key] = row
+    return answers
 
 
 def _of_headers(before: Results, after: Results) -> Iterable[str]:

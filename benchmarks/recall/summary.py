@@ -16,7 +16,7 @@ from memory.internals import bootstrap
 
 WITH_INTERVALS = ("R@1", "R@10", "MRR", "nDCG@10")
 REFUSED = ("adversarial",)
-"""Groups whose evidence is what somebody else said: it should be found, and the question refused."""
+"""Groups whose evidence is a statement of another person: it should be found, and the question refused."""
 FORMAT, VERSION = "tellback-recall-summary", 1
 _KEPT = 0.95
 """The share of answerable questions that a threshold of the confidence keeps, for the last column of refusals."""

@@ -1,4 +1,4 @@
-"""Systems in the race."""
+"""Contenders: the systems in the race, with what they need and can do."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class System(Protocol):
         """Return the *k* best."""
 
     def close(self) -> None:
-        """Let go."""
+        """Release files and processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A system of the race: where its class stands, what it must import, what it is given, what it can."""
+    """System of the race: its class, its packages, its settings and its abilities."""
 
     key: str
     title: str
@@ -62,14 +62,14 @@ class Contender:
     package: str
     settings: str
     vectors: str = ""
-    """Where its vectors come from; empty: it has none."""
+    """Source of its vectors; empty: it has none."""
     can: frozenset[str] = frozenset()
     only: tuple[str, ...] = ()
-    """The tasks it is given, beside data of one's own; empty: all."""
+    """Tasks that it takes part in, beside data of one's own; empty: all."""
     peer: bool = False
-    """It runs in an environment of its own, on request."""
+    """True for a system in an environment of its own, which runs on request."""
     extra: bool = False
-    """It is measured where it is named, not in each run."""
+    """True for a system that is measured only where it is named."""
 
 
 STATIC = "the extra `local`: a static table of word vectors (wordllama, 256 dimensions), no network"
@@ -78,7 +78,7 @@ LOCAL = "the extra `local`: sentences for notes and turns, a static table of wor
 _ALL = frozenset({AS_OF, REFUSES})
 
 _PEERS_TASKS = ("locomo-turns", "locomo-pooled", "squad", "cranfield")
-"""Filling a memory one by one takes a peer minutes: each of the others would take as long again."""
+"""Tasks of the peers, which need minutes to fill one memory."""
 
 CONTENDERS: tuple[Contender, ...] = (
     Contender(

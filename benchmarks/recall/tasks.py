@@ -1,4 +1,4 @@
-"""Which tasks there are, by the name of their data set."""
+"""Tasks by the name of their data set."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ READ: dict[str, Callable[[Path], list[Task]]] = {
     "squad": squad_tasks,
     "cranfield": cranfield_tasks,
 }
-"""Data sets that lie in a folder, with what makes their tasks."""
+"""Data sets in a folder, with the functions that make their tasks."""
 MADE: dict[str, Callable[[], list[Task]]] = {"updates": change_tasks, "few": few_tasks}
 """Sets that are made here."""
 SETS = (*READ, *MADE)
 
 
 def tasks_of(data: Path | None, sets: Sequence[str], folders: Sequence[Path] = ()) -> list[Task]:
-    """Return the tasks of *sets* and of *folders*; raise ``ValueError`` for what is not there."""
+    """Return the tasks of *sets* and of *folders*; raise ``ValueError`` for a missing one."""
     found: list[Task] = []
     for name in sets:
         if name in MADE:

@@ -21,7 +21,7 @@ _ANSWERED = re.compile(rb"Mrs Duarte")
 _PROMPT = re.compile(rb">(?: |\x08?\x1b\[\d*C)")
 """The editor's prompt: it moves its cursor over a space at the end instead of drawing it."""
 _PATIENCE = 300.0
-"""Seconds after which a chat that shows nothing is given up."""
+"""Timeout of a chat that shows nothing, in seconds."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks recall-speed``: one recall, its index, remembering, and commands in new processes."""
+"""Command ``python -m benchmarks recall-speed``: one recall, its index, remembering, and commands in new processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COMMAND = {10_000: 3.0, 100_000: 10.0}
 _INDEX = {100_000: 150.0}
 _HELD = {100_000: 400.0}
 _FIRST = {100_000: 2_000.0}
-"""The most that may be, by number of turns: ms, times of the imports, MB, MB, ms."""
+"""Limits by number of turns: ms, times of the imports, MB, MB, ms."""
 Say = Callable[[str], None]
 
 

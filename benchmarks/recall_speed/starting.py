@@ -53,8 +53,8 @@ def vector_searches(file: str, namespace: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(slots=True)
 class Started:
-    """Seconds of each start that was counted, of CPU time too, and MB of the most that one held (None where nobody
-    tells; then *cpu* is *seconds*)."""
+    """Seconds of each start that was counted, of CPU time too, and the peak MB of one (None where the system has
+    none; then *cpu* is *seconds*)."""
 
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)

@@ -25,9 +25,9 @@ _BATCH = 256
 _WARM_UP, _ASKED = 20, 200
 _SINGLE = 42
 _FIRST = 2
-"""Calls that open files and load tables are not counted."""
+"""First calls that are not counted, since they open files and load tables."""
 _ENDS = 1_000
-"""Turns at the beginning and at the end whose pace is told apart."""
+"""Turns at the beginning and at the end whose pace is measured separately."""
 
 
 async def fill(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
@@ -70,7 +70,7 @@ async def cold(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
 
 
 async def memory_used(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
-    """Return what the store's core weighs when it has searched, and what the index of recall adds to it."""
+    """Return the memory of the store's core after a search, and what the index of recall adds to it."""
     asked = questions(data, _WARM_UP, seed)
     memory = open_memory(file)
     vector = None

@@ -1,4 +1,4 @@
-"""``python -m benchmarks remember``: remembering in bulk and one by one, beside the embedder alone and other stores."""
+"""Command ``python -m benchmarks remember``: in bulk and one by one, beside the embedder alone and other stores."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ class Adapter(Protocol):
     """
 
     batch: ClassVar[int]
-    """How many rows ``add`` likes at once when there are many; each call is durable by itself, where the store can."""
+    """Rows of one ``add`` in bulk; each call is durable by itself, where the store can."""
     imports: ClassVar[tuple[str, ...]]
-    """The modules whose own memory is not the store's."""
+    """Modules whose own memory is not counted as the store's."""
 
     def __init__(self, folder: Path, dimension: int, rows: int) -> None:
         """Open or make the store for about *rows* rows; raise ``NotAvailable`` where this version cannot."""
@@ -55,22 +55,22 @@ class Adapter(Protocol):
         """Write rows whose ids are new."""
 
     def finish(self) -> None:
-        """Build what is built after a bulk."""
+        """Build the indexes that are built after a bulk."""
 
     def search(self, vector: NDArray[np.float32], k: int, kind: str | None = None) -> Any:
-        """The k nearest, of one kind if it is given."""
+        """Return the k nearest, of one kind if it is given."""
 
     def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
-        """The answer for each of *vectors*, in the store's own bulk call."""
+        """Return the answer for each of *vectors*, by the store's own bulk call."""
 
     def search_text(self, words: str, k: int) -> Any:
-        """The k best rows that have any of *words*."""
+        """Return the k best rows that have any of *words*."""
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove rows."""
 
     def plain(self, answer: Any) -> list[Found]:
-        """The answer as rows."""
+        """Return the answer as rows."""
 
     def close(self) -> None:
-        """Let go; a store in memory writes its file now."""
+        """Release the store; one in memory writes its file now."""

@@ -1,4 +1,4 @@
-"""The parent's side: one process a store, asked in turns, so that all meet the same moments of the machine."""
+"""Worker processes, one a store, asked in turns, so that all run under the same load of the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.stores.contenders import Contender
 
 PROJECT = Path(__file__).resolve().parents[2]
 _PATIENCE = 900.0
-"""Seconds after which a store that has not answered is given up."""
+"""Timeout of a store that has not answered, in seconds."""
 _DROPPED = 2
 """First calls of a block that are not counted: thread pools of the store before still spin, caches are cold."""
 
@@ -56,7 +56,7 @@ class Asked:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a worker: thread pools that do not spin, nobody who phones home.
+    """Return the environment of a worker: thread pools that do not spin, no telemetry.
 
     Compiled modules are kept, as pip keeps those of what it installs: else each start compiles ours alone anew.
     """

@@ -16,7 +16,7 @@ _ASKED = 20
 
 
 def main(arguments: list[str]) -> int:
-    """*arguments*: what, the adapter, the store's folder, dimension, rows, the data's folder."""
+    """Run one measure. *arguments*: its name, adapter, the store's folder, dimension, rows, the data's folder."""
     what, adapter, folder, dimension, rows, data = arguments
     module, _, name = adapter.partition(":")
     make = getattr(import_module(f"benchmarks.stores.adapters.{module}"), name)

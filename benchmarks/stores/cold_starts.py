@@ -28,7 +28,7 @@ class ColdStarts:
 
 
 def baseline() -> str:
-    """Return what the base line does."""
+    """Return the command of the base line."""
     return f"python -c {_BASELINE!r}"
 
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks stores`` and ``stores-report``: the arguments, and what is done with them."""
+"""Commands ``python -m benchmarks stores`` and ``stores-report``."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _guard(guard: str, folder: Path, count: int, seed: int) -> dict[str, Any]:
 
 
 def _without_places(words: list[str]) -> list[str]:
-    """The words of a command; folders of this machine are named DIR, files by their name alone."""
+    """Return the words of a command, with DIR for folders of this machine and names for files."""
     before = ["", *words]
     kept = []
     for option, word in zip(before, words, strict=False):

@@ -1,4 +1,4 @@
-"""Stores in the race: each one's name, its adapter, and what it can be asked."""
+"""Contenders: the stores in the race, each with its name, adapter and abilities."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Contender:
     adapter: str
     """``module:class`` below ``benchmarks.stores.adapters``."""
     module: str
-    """What must be importable."""
+    """Module that must be importable."""
     package: str
-    """Whose version is printed."""
+    """Package whose version is printed."""
     measures: frozenset[str]
     approximate: bool = False
     durable: bool = True
-    """What was written is on disk when the call returns."""
+    """True where a write is on disk when the call returns."""
     rows: bool = True
-    """Answers carry text and metadata; else ids alone."""
+    """True where answers have text and metadata; else ids alone."""
     file_of: str | None = None
-    """It opens a copy of this store's file."""
+    """Key of the store whose file it opens a copy of."""
     ours: bool = False
     bulk_rounds: int = 1
-    """How often it is filled for the bulk figures, which are raced only among some."""
+    """Times that it is filled for the bulk figures."""
 
 
 _ALL = READING | WRITING | KEPT
@@ -95,7 +95,7 @@ CONTENDERS: tuple[Contender, ...] = (
 
 BY_KEY = {one.key: one for one in CONTENDERS}
 PEERS = ("sqlite-vec", "chroma", "lancedb", "lancedb-indexed")
-"""The persistent embedded ones, of which the best in a line is raced against."""
+"""The persistent embedded peers; Tellback is compared with the best of them in each line."""
 
 
 def missing(contender: Contender) -> str | None:

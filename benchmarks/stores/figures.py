@@ -25,8 +25,8 @@ class Ratio:
 class Figures:
     """The measurements of one results file; a figure measured twice is taken from the later line."""
 
-    def __init__(self, found: Iterable[Measurement]) -> None:
-        self.all = list(found)
+    def __init__(self, measurements: Iterable[Measurement]) -> None:
+        self.all = list(measurements)
         self._by = {(item.store, item.measure, item.data, item.n): item for item in self.all}
 
     def get(self, store: str, measure: str, data: str, n: int) -> Measurement | None:

@@ -1,4 +1,4 @@
-"""The goals of the store as lines: what is set beside what, how near it came, and whether that is enough."""
+"""The goals of the store as lines: the two figures compared, their ratio, and whether the goal is met."""
 
 from __future__ import annotations
 

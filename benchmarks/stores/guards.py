@@ -134,7 +134,7 @@ def _timed(call: Callable[[int], object]) -> list[float]:
 
 
 def main(arguments: list[str]) -> int:
-    """*arguments*: which guard, a folder, how many, the seed."""
+    """Run one guard. *arguments*: its name, a folder, the count, the seed."""
     guard, folder, count, seed = arguments
     asked = {"namespaces": namespaces, "tiny": tiny, "million": million}[guard]
     print(json.dumps(asked(Path(folder), int(count), int(seed))))

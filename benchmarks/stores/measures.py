@@ -1,4 +1,4 @@
-"""The names of what is measured, their units, and what each means in words."""
+"""Measures: their names, units and meanings in words."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MEMORY = "memory"
 MEMORY_VECTORS = "memory, vectors alone"
 NOT_MEASURED = "not measured"
 VERSIONS = "versions"
-"""What was installed, in the note."""
+"""Pseudo-measure whose note has the installed versions."""
 ROWS = "rows"
-"""How the rows were made, in the note."""
+"""Pseudo-measure whose note has the making of the rows."""
 
 FILTERS = {"filter 1 %": "rare", "filter 10 %": "some", "filter 50 %": "half"}
 """Measure to the kind that passes."""
@@ -43,7 +43,7 @@ UNITS = {
     MEMORY_VECTORS: "MB",
     MILLION_PEAK: "MB",
 }
-"""The unit of a measure; milliseconds where none stands here."""
+"""Units of measures; those not listed are in milliseconds."""
 
 MEANING = {
     SEARCH: "the ten nearest (k=10), one query at a time, the rows returned",

@@ -49,7 +49,7 @@ sqlite-vec's `vec_distance_cosine`. *sqlite-vec by hand* is the same rows beside
 """
 
 
-def page(found: Sequence[Measurement]) -> str:
+def page(measurements: Sequence[Measurement]) -> str:
     """Return the whole page."""
     parts = [
         "# The store beside its peers",
@@ -57,37 +57,37 @@ def page(found: Sequence[Measurement]) -> str:
         "![Milliseconds of each store at 1,000, 10,000 and 100,000 rows](benchmarks.svg)",
         "## Who wins where",
         _WINNERS,
-        winners_text(found),
+        winners_text(measurements),
         "## Not measured",
-        _NOT_MEASURED + missing_text(found),
+        _NOT_MEASURED + missing_text(measurements),
         "## Figures",
         _READING_TABLES,
-        tables_text(found),
+        tables_text(measurements),
         "## Goals",
-        _tally(found),
-        goals_text(found),
+        _tally(measurements),
+        goals_text(measurements),
         "## What must not grow",
-        guards_text(found),
+        guards_text(measurements),
         "## How it was measured",
         _HOW,
         "## Machine, versions, commands",
-        _setting(found),
+        _setting(measurements),
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _tally(found: Sequence[Measurement]) -> str:
-    judged = [outcome.met for outcome in outcomes(Figures(found)) if outcome.met is not None]
+def _tally(measurements: Sequence[Measurement]) -> str:
+    judged = [outcome.met for outcome in outcomes(Figures(measurements)) if outcome.met is not None]
     return f"{sum(judged)} of {len(judged)} goals are reached; missed ones are in bold. × is a ratio of medians."
 
 
-def _setting(found: Sequence[Measurement]) -> str:
+def _setting(measurements: Sequence[Measurement]) -> str:
     def each(name: str) -> list[str]:
-        return list(dict.fromkeys(str(getattr(measurement, name)) for measurement in found))
+        return list(dict.fromkeys(str(getattr(measurement, name)) for measurement in measurements))
 
     lines = [f"- {name}: {'; '.join(each(field))}" for name, field in (("Machine", "machine"), ("Date", "date"))]
     lines.append(f"- Seed: {', '.join(each('seed'))}")
-    lines += [f"- Versions: {measurement.note}" for measurement in found if measurement.measure == m.VERSIONS]
-    lines += [f"- Rows: {measurement.note}" for measurement in found if measurement.measure == m.ROWS]
+    lines += [f"- Versions: {measurement.note}" for measurement in measurements if measurement.measure == m.VERSIONS]
+    lines += [f"- Rows: {measurement.note}" for measurement in measurements if measurement.measure == m.ROWS]
     commands = "\n".join(["pip install -e '.[local,bench]'", *each("command")])
     return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"

@@ -24,7 +24,7 @@ _AGREED = 20
 """Queries whose answers an exact store must have right before anything is timed; filtered ones of the others too."""
 _SEEN_CALLS = 6
 _ADD_AT, _SEEN_AT, _ELSEWHERE_AT, _DELETE_AT, _DELETE_MANY_AT = 0, 400, 800, 1_200, 2_000
-"""Where the extra rows of each measure of writing begin."""
+"""Offsets of the extra rows of each measure of writing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Race:
                 self._write(stores)
 
     def folder_of(self, key: str) -> Path:
-        """The folder of a store's files."""
+        """Return the folder of a store's files."""
         return self._folder / key
 
     def record(
@@ -316,5 +316,5 @@ class Race:
 
 
 def _load() -> str:
-    """Say how busy the machine is before a race, where the system tells."""
+    """Print the load average before a race, where the system has one."""
     return f"; load average {os.getloadavg()[0]:.1f} before it" if hasattr(os, "getloadavg") else ""

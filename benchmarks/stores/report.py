@@ -1,4 +1,4 @@
-"""Measurements as Markdown tables: the winners, the goals, the figures of every store, what must not grow."""
+"""Measurements as Markdown tables: the winners, the goals, the figures of every store, the guards."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def title_of(store: str) -> str:
     return BY_KEY[store].title if store in BY_KEY else store
 
 
-def winners_text(found: Iterable[Measurement]) -> str:
-    """Return how Tellback in a file compares with the best persistent peer, a line for each measure."""
-    figures = Figures(found)
+def winners_text(measurements: Iterable[Measurement]) -> str:
+    """Return the comparison of Tellback in a file with the best persistent peer, a line for each measure."""
+    figures = Figures(measurements)
     counts = sorted({n for _, n in figures.sizes()})
     lines = ["| measure | " + " | ".join(f"{n:,} rows" for n in counts) + " |", "|---" * (len(counts) + 1) + "|"]
     for measure in m.MEANING:
@@ -35,9 +35,9 @@ def winners_text(found: Iterable[Measurement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def goals_text(found: Iterable[Measurement], *, raced_only: bool = False) -> str:
+def goals_text(measurements: Iterable[Measurement], *, raced_only: bool = False) -> str:
     """Return the table of goals, missed ones in bold; *raced_only* leaves out sizes that were not raced."""
-    figures = Figures(found)
+    figures = Figures(measurements)
     raced = figures.sizes()
     rows: dict[tuple[str, int, str], dict[str, str]] = {}
     for outcome in outcomes(figures):
@@ -52,26 +52,26 @@ def goals_text(found: Iterable[Measurement], *, raced_only: bool = False) -> str
     return "\n".join(lines) + "\n"
 
 
-def missing_text(found: Iterable[Measurement]) -> str:
-    """Return what was asked for and not measured, as a list; empty where nothing is missing."""
+def missing_text(measurements: Iterable[Measurement]) -> str:
+    """Return a list of the measures asked for and not measured; empty where all were."""
     reasons: dict[str, list[str]] = {}
-    for measurement in found:
+    for measurement in measurements:
         if measurement.measure == m.NOT_MEASURED:
             where = f"{measurement.data} {measurement.n:,}" if measurement.n else "any rows"
             reasons.setdefault(f"{title_of(measurement.store)}: {measurement.note}", []).append(where)
     return "".join(f"- {why} ({', '.join(dict.fromkeys(where))}).\n" for why, where in reasons.items())
 
 
-def tables_text(found: Sequence[Measurement]) -> str:
+def tables_text(measurements: Sequence[Measurement]) -> str:
     """Return the figures of every store, a table for each measure, of real rows where those were read."""
-    figures = Figures(found)
+    figures = Figures(measurements)
     shown = [measure for measure in m.MEANING if measure not in _WITHOUT_TABLE]
     return "\n".join(table for measure in shown if (table := _table(figures, measure)))
 
 
-def guards_text(found: Sequence[Measurement]) -> str:
-    """Return what must not grow, or only in proportion."""
-    figures = Figures(found)
+def guards_text(measurements: Sequence[Measurement]) -> str:
+    """Return the figures that must not grow, or only in proportion."""
+    figures = Figures(measurements)
     lines = ["| what | figure | expected |", "|---|---|---|"]
 
     def growth(what: str, store: str, measure: str, low: int, expected: str) -> None:
@@ -137,12 +137,18 @@ def marks_of(key: str) -> str:
     return ("" if item.durable else " ᵐ") + ("" if item.rows else " ⁱ")
 
 
-def _cell(one: Measurement | None) -> str:
-    if one is None:
+def _cell(measurement: Measurement | None) -> str:
+    if measurement is None:
         return "–"
-    spread = f" ({short(one.p95)})" if one.count > 1 and one.unit == "ms" and one.p95 > _LONG_TAIL * one.p50 else ""
-    return short(one.p50) + spread + _recall(one)
+    spread = (
+        f" ({short(measurement.p95)})"
+        if measurement.count > 1 and measurement.unit == "ms" and measurement.p95 > _LONG_TAIL * measurement.p50
+        else ""
+    )
+    return short(measurement.p50) + spread + _recall(measurement)
 
 
-def _recall(one: Measurement) -> str:
-    return f", r {one.recall:.3f}" if one.recall is not None and round(one.recall, 3) < 1 else ""
+def _recall(measurement: Measurement) -> str:
+    return (
+        f", r {measurement.recall:.3f}" if measurement.recall is not None and round(measurement.recall, 3) < 1 else ""
+    )

@@ -65,7 +65,7 @@ def measured(
     recall: float | None = None,
     note: str = "",
 ) -> Measurement:
-    """Return a measurement of *blocks* of samples, a block a round; what is told in ms is given in seconds."""
+    """Return a measurement of *blocks* of samples, a block a round; samples of a measure in ms are in seconds."""
     unit = unit_of(measure)
     scaled = [[item * 1e3 for item in block] for block in blocks] if unit == "ms" else blocks
     return Measurement(
@@ -84,7 +84,7 @@ def measured(
 
 
 def summary(blocks: Sequence[Sequence[float]]) -> dict[str, float | int | tuple[float, ...]]:
-    """Return what is kept of the samples of several rounds."""
+    """Return the summary of the samples of several rounds."""
     samples = np.array([item for block in blocks for item in block], dtype=np.float64)
     if not len(samples):
         raise ValueError("a measurement needs a sample")

@@ -25,7 +25,7 @@ BATCH = 64
 
 
 class Worker:
-    """The commands. Each takes keyword arguments and returns what can be written as JSON."""
+    """Commands of the worker. Each takes keyword arguments and returns a value of JSON."""
 
     def __init__(self, adapter: str, folder: Path, data: Path) -> None:
         module, _, name = adapter.partition(":")
@@ -125,7 +125,7 @@ class Worker:
         return {}
 
     def close(self) -> dict[str, Any]:
-        """Let go of the store."""
+        """Release the store."""
         self._store.close()
         return {}
 

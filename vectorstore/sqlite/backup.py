@@ -1,7 +1,7 @@
 """Backups of a file: copied page by page, checked, and recorded in the file itself.
 
 The record lets an erasure name the copies that it does not reach. A copy from before a migration is recorded before it
-is made, so that none is ever there that the file does not name.
+is made, so that every copy is recorded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from vectorstore.types import Finding
 
 _BACKUP_FACT: Final = "backup "
 _STEM_BYTES: Final = 120
-"""Bytes of the file's name that the name of its copy keeps, which leaves room for the rest."""
+"""Bytes of the file's name in the name of its copy; the rest of the name needs the others."""
 
 
 def record_backup(connection: apsw.Connection, path: Path, time: str) -> None:
@@ -51,7 +51,7 @@ def record_backup(connection: apsw.Connection, path: Path, time: str) -> None:
 
 
 def recorded_backups(connection: apsw.Connection) -> dict[str, str]:
-    """Return the paths of the copies with when they were made, in order of path."""
+    """Return the time of each recorded copy by its path, in order of path."""
     rows = fetch_all(
         connection, "SELECT name, value FROM file_facts WHERE name >= 'backup ' AND name < 'backup!' ORDER BY name"
     )
@@ -59,12 +59,12 @@ def recorded_backups(connection: apsw.Connection) -> dict[str, str]:
 
 
 def drop_backup_record(connection: apsw.Connection, path: str) -> None:
-    """Take the record of a copy away; copies from before migrations once had a second one."""
+    """Delete the record of a copy, and the second one that former versions made for migration copies."""
     connection.execute("DELETE FROM file_facts WHERE name IN (?, ?)", (_BACKUP_FACT + path, f"migration {path}"))
 
 
 def migration_copy_path(file: Path, component: Component, before: int) -> Path:
-    """Return a path beside *file* for its copy from before a migration, where nothing is yet."""
+    """Return an unused path beside *file* for its copy from before a migration."""
     stem = file.name.encode()[:_STEM_BYTES].decode(errors="ignore")
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in component.name[:40])
     name = f"{stem}.before-{plain}-{before}-to-{len(component.migrations)}"
@@ -78,9 +78,9 @@ def is_migration_copy(path: str) -> bool:
 
 
 def remove_backup_file(path: Path, *, of: str, original: Path) -> bool:
-    """Remove the file at *path* if it is a copy of the file whose identity is *of*; say whether it was there.
+    """Remove the file at *path* if it is a copy of the file whose identity is *of*; return whether it existed.
 
-    Anything else that is there by now (another file, a link, the *original* itself) is left, and raises.
+    Anything else at *path* (another file, a link, the *original* itself) is left, and raises.
     """
     if not os.path.lexists(path):
         return False
@@ -121,19 +121,19 @@ _PAGES_PER_STEP: Final = 1024
 """Pages copied in one step."""
 _SECONDS_FOR_SOLE_USE: Final = 2.0
 CopyProgress: TypeAlias = Callable[[int, int], object]
-"""Called with the bytes that are copied and all bytes."""
+"""Callback that gets the bytes copied and the bytes in all."""
 
 
 def write_backup(
     source: apsw.Connection, path: Path, *, token: RandomBytes, on_progress: CopyProgress | None = None
 ) -> None:
-    """Copy the state that *source* reads to *path*, where it is put once its pages were checked."""
+    """Copy the state that *source* reads, check the pages of the copy, and put it at *path*."""
     with translate_system_errors(path), atomic_write(path, token=token) as private:
         copy_pages(source, private, path, on_progress)
 
 
 def copy_pages(source: apsw.Connection, private: Path, path: Path, on_progress: CopyProgress | None = None) -> None:
-    """Fill the file *private*, which is to stand at *path*, with the state that *source* reads, and check its pages."""
+    """Fill the file *private* with the state that *source* reads, and check its pages; errors name *path*."""
     target = open_connection(private, Access.WRITE, busy_timeout=0)
     with closing(target), translate_errors(path, target):
         target.pragma("journal_mode", "off")
@@ -153,7 +153,7 @@ def copy_pages(source: apsw.Connection, private: Path, path: Path, on_progress: 
 
 
 def backup_damage(path: Path) -> str:
-    """Return what is wrong with the pages of the backup at *path*, "" for nothing; nothing is made beside it."""
+    """Return the damage of the backup at *path*, "" where its pages are whole; no file is made beside it."""
     try:
         check_database_file(path)
         connection = open_connection(path, reading_access(path, Access.FROZEN), busy_timeout=0)
@@ -174,10 +174,10 @@ def restore_file(
     token: RandomBytes,
     on_progress: CopyProgress | None = None,
 ) -> bool:
-    """Put a copy of the backup *source* in the place of the file at *path*, which becomes *kept*; say if one was there.
+    """Replace the file at *path*, which becomes *kept*, by a copy of the backup *source*; return whether it existed.
 
-    *check* looks at the whole copy and raises if anything is wrong with it: then nothing was changed. ``BusyError``
-    says that another process has the file open. A crash leaves either the old file or the new one at *path*. The old
+    *check* verifies the whole copy; where it raises, nothing was changed. ``BusyError``: another process has the file
+    open. A crash leaves either the old file or the new one at *path*. The old
     one is recorded in the new one as a backup made at *time*.
     """
     check_database_file(source)
@@ -206,8 +206,8 @@ def restore_file(
 def _sole_use(path: Path) -> Iterator[None]:
     """Keep every other process out of the file at *path*; ``BusyError`` where one has it open.
 
-    Only the sole connection to a file can take it out of the mode with a log, which empties the log. A file that is
-    too damaged for that is nobody's to use.
+    Only the sole connection to a file can take it out of WAL mode, which empties the log. A file that is too damaged
+    for that is taken to be unused.
     """
     with ExitStack() as resources:
         try:
@@ -241,7 +241,7 @@ def check_restorable(path: Path) -> None:
 
 
 def _set_aside(path: Path, kept: Path) -> None:
-    """Give the file at *path* the name *kept* too, so that *path* is never without a file; its log goes along."""
+    """Link the file at *path* as *kept* too, so that *path* always names a file; its log is renamed."""
     for end in ("-wal", "-shm", "-journal"):
         with suppress(FileNotFoundError):
             path.with_name(path.name + end).rename(kept.with_name(kept.name + end))

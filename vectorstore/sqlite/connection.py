@@ -1,9 +1,9 @@
-"""Connections to SQLite: opened alike, asked for rows, their errors translated, and never carried over a fork.
+"""Connections to SQLite: opening, queries for rows, translation of errors, and safety after a fork.
 
-Each has the same pragmas and sqlite-vec loaded, with extension loading off again. Rows are plain tuples; what a column
-holds is the schema's promise (all tables are STRICT). Errors of SQLite and of the operating system are translated here
-alone; a bug of ours passes as it is. Closing waits for those who use a database, and a forked child is never one of
-them.
+Each has the same pragmas and sqlite-vec loaded, with extension loading off again. Rows are plain tuples; the schema
+guarantees their types (all tables are STRICT). Errors of SQLite and of the operating system are translated here alone;
+a bug of ours passes unchanged. Closing waits for transactions under way. A forked child cannot use the connections of
+its parent.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fetch_first(connection: Connection, sql: str, values: Sequence[Any] = ()) ->
 
 
 def fetch_one(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Row:
-    """Return the first row of a question that always has one."""
+    """Return the first row of a query that always has one."""
     row = fetch_first(connection, sql, values)
     if row is None:
         raise DamageError(f"a row that must be there is missing: {sql}")
@@ -78,14 +78,14 @@ _READ_ERROR_CODES = {
 }
 
 _DAMAGE_TEXTS: Final = ("malformed JSON", "unsupported file format")
-"""Plain errors of SQLite that only damage causes: the JSON of ours, and the header, are whole."""
+"""Texts of plain SQLite errors that only damage causes: JSON and header are valid when written."""
 _READERS: Final = ("vectorstore.", "memory.")
 """Packages that read rows inside a block."""
 
 
 @contextmanager
 def translate_errors(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
-    """Translate SQLite's errors about the file at *path*; *connection* knows the system's reason for them."""
+    """Translate SQLite's errors about the file at *path*; *connection* has the system's error number."""
     try:
         yield
     except apsw.Error as error:
@@ -101,7 +101,7 @@ def translate_errors(path: Path, connection: apsw.Connection | None = None) -> I
 
 @contextmanager
 def translate_system_errors(path: Path) -> Iterator[None]:
-    """Translate the system's errors about *path*, and SQLite's; ``FileExistsError`` is an answer, it stays."""
+    """Translate the system's errors about *path*, and SQLite's; ``FileExistsError`` passes unchanged."""
     try:
         with translate_errors(path):
             yield
@@ -143,7 +143,7 @@ def _translate_sqlite_error(
 
 
 def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
-    """Return whether it was raised while our packages read rows, and not by what a caller does inside a block."""
+    """Return whether *error* comes from our packages reading rows, not from a caller's code inside a block."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     return str(frames[-1].f_globals.get("__name__", "")).startswith(_READERS)
 
@@ -151,7 +151,7 @@ def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
 def _system_errno(connection: apsw.Connection | None) -> int:
     try:
         return 0 if connection is None else connection.system_errno
-    except apsw.ConnectionClosedError:  # it was closing that failed
+    except apsw.ConnectionClosedError:  # closing failed
         return 0
 
 
@@ -168,17 +168,17 @@ def _moved_error(path: Path) -> NotAStore:
 
 
 DeviceInode: TypeAlias = tuple[int, int]
-"""Device and inode: which file a path means, whatever its name."""
+"""Device and inode, which identify a file whatever its name."""
 
 
 def device_inode(path: Path) -> DeviceInode:
-    """Return where the file is."""
+    """Return the device and inode of the file at *path*."""
     status = path.stat()
     return status.st_dev, status.st_ino
 
 
 def check_same_file(path: Path, inode: DeviceInode) -> None:
-    """Raise when *path* means another file than the one opened: what is written would go with the old one."""
+    """Raise when *path* is another file than the one opened, with which writes would be lost."""
     try:
         same = device_inode(path) == inode
     except OSError:
@@ -188,13 +188,13 @@ def check_same_file(path: Path, inode: DeviceInode) -> None:
 
 
 _open_guards: WeakSet[ForkGuard] = WeakSet()
-# Of the whole process, since the system's locks are: SQLite takes what it inherits over a fork for locks it holds.
+# One set for the process, like the system's locks: SQLite takes locks inherited over a fork for its own.
 
 
 class ForkGuard:
-    """Counts the transactions under way. *shut* runs once, when it is closed and nobody is inside.
+    """Counter of the transactions under way in one process. *shut* runs once, when it is closed and the count is 0.
 
-    *place* is the file (device and inode), *connections* gives those that are open.
+    *place* is the file (device and inode), *connections* returns the open connections.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class ForkGuard:
         _open_guards.add(self)
 
     def check_process(self) -> None:
-        """Raise in a forked child, before any lock is touched: a thread that is not there may hold it."""
+        """Raise in a forked child, before any lock is taken: a thread of the parent may have held it."""
         if self.forked():
             raise ForkedError
 
@@ -221,7 +221,7 @@ class ForkGuard:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Count the caller in until the block ends."""
+        """Count the caller until the block ends."""
         self.check_process()
         with self._changed:
             if self._closed:
@@ -236,7 +236,7 @@ class ForkGuard:
                     self._settle()
 
     def close(self, wait: float) -> None:
-        """Let nobody in any more, wait for those inside; after *wait* seconds the last one out shuts down."""
+        """Refuse new callers and wait for those inside; after *wait* seconds the last to leave shuts down."""
         self.check_process()
         with self._changed:
             self._closed = True
@@ -251,13 +251,13 @@ class ForkGuard:
         self._changed.notify_all()
 
     def __del__(self) -> None:
-        """In a forked child, see to it that connections are never closed, not even when the interpreter ends."""
+        """Keep the parent's connections from being closed in a forked child, even when the interpreter ends."""
         if self.forked() and not self._shut_down:
             for connection in self._connections():
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
     def release_connections(self) -> None:
-        """In a forked child, close the parent's connections without touching the file or the parent's locks."""
+        """Close the parent's connections in a forked child, without touching the file or the parent's locks."""
         if self._inside:
             raise ForkedError(
                 "the file was being read or written while this process was forked from another; "
@@ -271,14 +271,14 @@ class ForkGuard:
 
 
 def release_inherited(inode: DeviceInode) -> None:
-    """In a forked child, forget the parent's connections to a file before it is opened anew.
+    """Drop the parent's connections to a file in a forked child, before the file is opened again.
 
-    Else SQLite takes the parent's locks for its own, locks nothing, and loses the child's writes when the parent
+    Otherwise SQLite takes the parent's locks for its own, locks nothing, and loses the child's writes when the parent
     closes the file.
     """
-    for usage in list(_open_guards):
-        if usage.place == inode and usage.forked():
-            usage.release_connections()
+    for guard in list(_open_guards):
+        if guard.place == inode and guard.forked():
+            guard.release_connections()
 
 
 OLDEST_SQLITE: Final = 3_052_000
@@ -291,11 +291,11 @@ class Access(Enum):
 
     WRITE = "write"
     READ = "read"
-    """Reads, through a file that may be writable: it needs the shared index beside the file."""
+    """Reads a file that may be writable; needs the shared index beside it."""
     READ_ONLY = "read only"
     """Reads a file that is not to be written."""
     FROZEN = "frozen"
-    """Reads a file that nobody writes, and needs nothing beside it."""
+    """Reads a file that nobody writes; needs no files beside it."""
 
 
 def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log: bool = False) -> apsw.Connection:
@@ -317,9 +317,9 @@ def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log
 
 
 def reading_access(path: Path, access: Access) -> Access:
-    """Return how to read a file that this user cannot write: through its log if it has one, else as frozen.
+    """Return the access to a file for reading: one that this user cannot write is read through its log if it has one.
 
-    An index made beside another user's file would be ours, and in that user's way.
+    An index made beside another user's file would belong to this user and block the other.
     """
     if access is Access.FROZEN and (path.with_name(path.name + "-shm").exists() or log_size(path)):
         return Access.READ_ONLY
@@ -346,7 +346,7 @@ def _configure(connection: apsw.Connection, access: Access, busy_timeout: float)
     _load_sqlite_vec(connection)
     register_filter_function(connection)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-    # Each in a call of its own: several statements in one call stop at the first row that one of them gives.
+    # One call each: several statements in one call stop at the first row that one of them returns.
     connection.pragma("trusted_schema", False)
     connection.pragma("cell_size_check", True)
     connection.pragma("foreign_keys", True)
@@ -359,7 +359,7 @@ def _configure(connection: apsw.Connection, access: Access, busy_timeout: float)
 
 
 def _load_sqlite_vec(connection: apsw.Connection) -> None:
-    # Found, not imported: its package would load Python's own SQLite beside the one in use.
+    # Located, not imported: the package would load Python's own SQLite beside the one in use.
     package = find_spec("sqlite_vec")
     if package is None or package.origin is None:
         raise UnsupportedError("open", "sqlite-vec is not installed: pip install sqlite-vec")
@@ -376,5 +376,5 @@ def _load_sqlite_vec(connection: apsw.Connection) -> None:
 
 
 def milliseconds(seconds: float) -> int:
-    """SQLite counts its waiting in whole milliseconds, in 31 bits."""
+    """Return *seconds* as SQLite takes a timeout, in whole milliseconds of 31 bits."""
     return min(int(seconds * 1000), 2**31 - 1)

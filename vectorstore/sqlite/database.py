@@ -1,6 +1,6 @@
 """Database in a file, for all components: transactions, migrations, erasure, backup and repair.
 
-It knows nothing of entries or messages; those are tables of components. Any thread may call.
+Entries and messages are tables of components. Any thread may call.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _ERASURE_WAIT: Final = 0.25
 
 
 class SqliteDatabase:
-    """A file and the components in it.
+    """Database in one file, with the components in it.
 
     *create* makes a missing file. With *read_only*, and when this user cannot write the file, nothing is
-    written and every ``write`` raises ``StorageUnwritable``. *busy_timeout* is how many seconds a call waits.
+    written and every ``write`` raises ``StorageUnwritable``. A call waits *busy_timeout* seconds for a lock.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SqliteDatabase:
                 self.attach(component)
             if not self.read_only:
                 backup.remove_abandoned_files(self.path.parent)
-                if (own := str(self.path)) in self.backups():  # a copy that is put to use is no mere copy any more
+                if (own := str(self.path)) in self.backups():  # a backup that is opened in its place is the memory now
                     self._transactions.write_soon(lambda connection: backup.drop_backup_record(connection, own))
                 self._transactions.finish_erasure(wait=0.0)
         except BaseException:
@@ -89,7 +89,7 @@ class SqliteDatabase:
 
     @property
     def identity(self) -> str:
-        """The random name that the file was given when it was made; a copy has the same."""
+        """Random name of the file, made with it; a copy has the same."""
         return self._birth.identity
 
     @property
@@ -105,9 +105,9 @@ class SqliteDatabase:
     def attach(self, component: Component) -> None:
         """As ``Database.attach``.
 
-        Tables of an older Tellback in a file that holds rows are changed and verified in one transaction. Where that
-        finds something wrong, a checked copy of the file from before is left beside it, which is one of its
-        ``backups``; no room for it raises ``StorageFull`` and changes nothing. Inside ``write()`` such tables raise
+        Tables of an older Tellback in a file that holds rows are migrated and verified in one transaction. If they
+        have a defect then, a checked copy of the file from before is left beside it, as one of its ``backups``;
+        without room for it ``StorageFull`` is raised and nothing is changed. Inside ``write()`` such tables raise
         ``UnsupportedError``.
         """
         if is_attached(component, self._components):
@@ -144,7 +144,7 @@ class SqliteDatabase:
         return self._transactions.writing
 
     def on_commit(self, callback: Callable[[], object]) -> None:
-        """Run *callback* once, after the outermost commit of this thread's present ``write()``, if it comes.
+        """Run *callback* once, after the outermost commit of this thread's present ``write()``; not after a rollback.
 
         By then the transaction is over, and other threads may have begun theirs.
         """
@@ -158,9 +158,9 @@ class SqliteDatabase:
         secure_delete.set_erasure_mark(writer, self._mark())
 
     def finish_erasure(self) -> bool:
-        """Take deleted bytes from the disk; True when none are left.
+        """Clear deleted bytes from the file and its log; True when none are left.
 
-        A reader, here or in another process, can prevent it for now: the mark is durable, and it is tried
+        A reader, here or in another process, can prevent it for now. The mark is durable, and it is tried
         again after each commit and each reading here, at opening and at closing.
         """
         if self.read_only or self.in_write():
@@ -168,7 +168,7 @@ class SqliteDatabase:
         return self._transactions.finish_erasure(wait=_ERASURE_WAIT)
 
     def empty_log(self) -> bool:
-        """Move the log into the file and cut it to nothing; False where a reader prevents that for now."""
+        """Move the log into the file and truncate it; False where a reader prevents that for now."""
         if self.read_only or self.in_write():
             raise UnsupportedError("empty_log", "it needs a file that can be written, and no write() of this thread")
         try:
@@ -198,10 +198,10 @@ class SqliteDatabase:
             return Compaction(before, size_on_disk(self.path), pending=not truncated)
 
     def backup(self, path: str | os.PathLike[str], *, on_progress: backup.CopyProgress | None = None) -> None:
-        """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing.
+        """Write a complete, checked copy (mode 0600) to an unused *path*, while others may write.
 
-        That it was made is recorded in this file (``backups``): at once, or where somebody else is writing with the
-        next commit; not in a file that can only be read.
+        The copy is recorded in this file (``backups``): at once, or while another thread writes with the next commit.
+        A file that can only be read records none.
         """
         with self._new_file(path, "backup") as target, self.read() as connection:
             backup.remove_abandoned_files(target.parent)
@@ -210,12 +210,12 @@ class SqliteDatabase:
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
 
     def backups(self) -> dict[str, str]:
-        """Return where copies of this file were made, and when (ISO 8601); they may have been moved since."""
+        """Return the time of each copy of this file (ISO 8601) by its path; it may have been moved since."""
         with self.read() as connection:
             return backup.recorded_backups(connection)
 
     def remove_backup(self, path: str) -> bool:
-        """Remove a recorded copy and its record; say whether the copy was still there.
+        """Remove a recorded copy and its record; return whether the copy still existed.
 
         A file at *path* that is no copy of this one raises ``NotAStore`` and is left.
         """
@@ -229,7 +229,7 @@ class SqliteDatabase:
         return removed
 
     def migration_copies(self) -> dict[str, str]:
-        """Return those ``backups`` that are from before a migration whose result was not right."""
+        """Return the ``backups`` from before a migration that failed its verification."""
         return {path: time for path, time in self.backups().items() if backup.is_migration_copy(path)}
 
     def verify(self) -> list[Finding]:
@@ -238,25 +238,25 @@ class SqliteDatabase:
             return verify_file(connection, [*self._components.values()])
 
     def rebuild(self) -> None:
-        """Make indexes and every component's derived tables again, in one transaction."""
+        """Rebuild indexes and every component's derived tables, in one transaction."""
         with self.write() as connection:
             rebuild_components(connection, [*self._components.values()])
 
     def salvage(self, path: str | os.PathLike[str]) -> SalvageReport:
         """Copy every readable row into a new file at *path*; this file is only read."""
         with self.read() as connection:
-            strangers = sorted(component_versions(connection).keys() - self._components.keys())
-        if strangers:
-            raise UnsupportedError("salvage", f"nothing attached can copy these parts of the file: {strangers}")
+            unknown = sorted(component_versions(connection).keys() - self._components.keys())
+        if unknown:
+            raise UnsupportedError("salvage", f"nothing attached can copy these parts of the file: {unknown}")
         parts = [*self._components.values()]
         with self._new_file(path, "salvage") as target, self._transactions.inside():
             return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
 
     def close(self) -> None:
-        """Release the file; twice is harmless, and any other call afterwards raises ``StoreClosed``.
+        """Release the file; a second call does nothing, and any other call afterwards raises ``StoreClosed``.
 
-        It waits for other threads' blocks. One that outlasts the busy timeout, or that this thread is inside
-        of, ends as it would have and then releases the file.
+        It waits for other threads' blocks. A block that outlasts the busy timeout, or that this call is inside of,
+        releases the file when it ends.
         """
         self._transactions.close()
 
@@ -277,7 +277,7 @@ class SqliteDatabase:
                 create_database_file(self.path, components, birth, token=self._token)
 
     def _upgrade(self, component: Component, before: int) -> None:
-        """Migrate the tables of an older version; where the result is not right, leave a copy from before."""
+        """Migrate the tables of an older version; if verification finds a defect, leave a copy from before."""
         copy, timestamp = backup.migration_copy_path(self.path, component, before), self._clock().isoformat()
         with self.write() as connection:
             backup.record_backup(connection, copy, timestamp)
@@ -302,7 +302,7 @@ class SqliteDatabase:
                     backup.drop_backup_record(connection, str(copy))
 
     def _copy_unchanged(self, copy: Path) -> None:
-        """Copy the file as it is without what this thread's present ``write()`` changed."""
+        """Copy the committed state of the file, without the changes of this thread's present ``write()``."""
         try:
             with self._transactions.read_fresh(fresh=False) as source:
                 backup.write_backup(source, copy, token=self._token)
@@ -326,7 +326,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _new_file(self, path: str | os.PathLike[str], operation: str) -> Iterator[Path]:
-        """Yield the absolute path of a file that *operation* makes, where nothing may be."""
+        """Yield the absolute path of a file that *operation* makes; raise where *path* exists."""
         if self.in_write():
             raise UnsupportedError(operation, "it cannot be made inside write()")
         target = check_path(path)

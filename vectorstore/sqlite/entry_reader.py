@@ -1,8 +1,7 @@
 """Entries read from the file: by key, by id, by filter, in pages, and in the order of a metadata field.
 
-Each is checked against its checksum. The order of a field has an index, which is made when somebody first asks for it,
-so that a file of which nobody does pays nothing. Without it (the file cannot be written to, or somebody else writes)
-SQLite sorts, with the same answer.
+Each is checked against its checksum. The index for the order of a field is made when that order is first used. Without
+it (the file is read-only, or another process writes) SQLite sorts, with the same result.
 """
 
 from __future__ import annotations
@@ -64,14 +63,14 @@ _parse_json = json.JSONDecoder().raw_decode  # canonical JSON has nothing around
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """Fields of a stored entry that a write must know."""
+    """Fields of a stored entry that a write needs."""
 
     key: int
     revision: int
     checksum: int
     vector_checksum: int | None
     next_checksum: int | None
-    """Checksum of its vector in the space that is being filled, or of the reason for none there."""
+    """Checksum of its vector in the space being filled, or of the reason for having none there."""
 
 
 def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
@@ -82,7 +81,7 @@ def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
 
 @lru_cache(maxsize=4)
 def parse_space(text: str) -> Space:
-    """Return the space of a recorded text; every call that searches asks."""
+    """Return the space of its recorded JSON; cached, since every search needs it."""
     try:
         facts = json.loads(text)
         return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
@@ -99,20 +98,20 @@ def namespace_key(connection: Connection, name: str) -> int | None:
 def stored_entries_by_id(connection: Connection, namespace: int, ids: Iterable[str]) -> dict[str, StoredEntry]:
     """Return those of *ids* that exist."""
     names = list(ids)
-    if len(names) == 1:  # the usual write, for which a table of ids would take longer than all the rest
+    if len(names) == 1:  # the usual write, for which json_each would take longer than the rest of the query
         rows = iterate_rows(
             connection,
             _STORED_ENTRY_SQL.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"),
             (*names, namespace),
         )
     else:
-        found = "json_each(?) AS wanted CROSS JOIN entries AS e ON e.id = wanted.value AND e.namespace = ?"
-        rows = iterate_rows(connection, _STORED_ENTRY_SQL.format(found, ""), (json_array(names), namespace))
+        tables = "json_each(?) AS wanted CROSS JOIN entries AS e ON e.id = wanted.value AND e.namespace = ?"
+        rows = iterate_rows(connection, _STORED_ENTRY_SQL.format(tables, ""), (json_array(names), namespace))
     return {id: StoredEntry(*rest) for id, *rest in rows}
 
 
 def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
-    """Return the rows of *keys* by key, for ``parse_entry``; one that is missing or damaged raises ``DamageError``."""
+    """Return the rows of *keys* by key, for ``parse_entry``; a missing or damaged one raises ``DamageError``."""
     rows = fetch_all(
         connection,
         _ROWS_SQL.format("json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"),
@@ -178,7 +177,7 @@ def _checked_entries(
 
 
 def matching_ids(connection: Connection, namespace: int, where: FilterNode, ids: Sequence[str] | None) -> list[str]:
-    """Return the ids that pass *where*, of *ids* where they are given, in order of id."""
+    """Return the ids of the entries that pass *where*, in order; with *ids* only those among them."""
     condition, values = filter_to_sql(where)
     among = "" if ids is None else " AND e.id IN (SELECT value FROM json_each(?))"
     rows = iterate_rows(
@@ -225,8 +224,8 @@ def vector_blocks(
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
     """Yield (keys, raw vectors) in blocks, of a whole namespace or of *keys*.
 
-    Many at once are not hashed, which would take longer than reading them: their norms are compared, and the sum of
-    a namespace's checksums. A vector that is returned is hashed too, with its entry.
+    Checked are the norms, and for a namespace the sum of the checksums: hashing all vectors would take longer than
+    reading them. A vector that is returned with its entry is hashed.
     """
     columns = "v.key, v.norm, v.checksum, v.vector"
     if namespace is not None:
@@ -255,8 +254,10 @@ def vector_blocks(
 
 
 def check_tallies(connection: Connection, namespace: int, *, entries: bool = True) -> None:
-    """Raise when vectors of a namespace were lost, or *entries*: SQLite sums the checksums, in halves that cannot
-    overflow."""
+    """Raise when vectors of a namespace were lost, or with *entries* when entries were.
+
+    SQLite sums the checksums in halves of 32 bits, which cannot overflow.
+    """
 
     def total(table: str) -> tuple[int, int]:
         count, high, low = fetch_one(
@@ -277,7 +278,7 @@ def check_tallies(connection: Connection, namespace: int, *, entries: bool = Tru
 
 
 def check_tables(connection: Connection) -> None:
-    """Raise when a table is not as it was made, or namespaces were lost: the store would seem to be empty."""
+    """Raise when a table lacks a column, or namespaces were lost, which would look like an empty store."""
     for table, columns in _TABLE_COLUMNS.items():
         try:
             connection.execute(f"SELECT {columns} FROM {table} LIMIT 0")
@@ -295,7 +296,7 @@ def check_tables(connection: Connection) -> None:
 
 
 def check_entry_count(connection: Connection, namespace: int, index: str = "") -> None:
-    """Raise when entries were lost from the index by which they are found, *index* where it is that of an order."""
+    """Raise when entries are missing from *index*, or by default from the index that SQLite chooses."""
     used, found_by = (f" INDEXED BY {index}", f" by {index}") if index else ("", "")
     (counted,) = fetch_one(connection, f"SELECT count(*) FROM entries{used} WHERE namespace = ?", (namespace,))
     (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
@@ -318,16 +319,16 @@ def _check_row(row: Row) -> Row:
 
 
 def parse_entry(row: Row) -> Entry:
-    """Return a new entry of a row that was checked."""
+    """Return the entry of a checked row."""
     _, id, revision, text, context, metadata, no_vector, _, blob, _ = row
     vector: Vector | None = None
     if blob is not None:
-        vector = np.frombuffer(bytearray(blob), dtype="<f4").astype(np.float32, copy=False)  # its own, to be written
+        vector = np.frombuffer(bytearray(blob), dtype="<f4").astype(np.float32, copy=False)  # a writable copy
     return Entry(id, vector, text, context, _parse_json(metadata)[0], revision, no_vector)
 
 
 def read_changes(connection: Connection, name: str, since: int | None) -> Changes:
-    """Return what happened in a namespace after the write number *since*."""
+    """Return the changes of a namespace after the write number *since*."""
     row = fetch_first(connection, "SELECT key, revision, pruned FROM namespaces WHERE name = ?", (name,))
     if row is None:
         return Changes((), (), Cursor(name, 0), complete=since is not None)
@@ -368,7 +369,7 @@ def ordered_entries(
     *,
     reverse: bool,
 ) -> Iterator[Entry]:
-    """Yield the entries of *namespace* behind the place *after*, in order of *fields*; a small page comes first."""
+    """Yield the entries of *namespace* after the position *after*, in order of *fields*; the first page is small."""
     _make_order_index(database, fields)
     with database.read() as connection:
         if (key := namespace_key(connection, namespace)) is not None:
@@ -394,7 +395,7 @@ def ordered_entries(
 
 
 def _make_order_index(database: SqliteDatabase, fields: Sequence[str]) -> None:
-    """Make the index for *fields* if it is not there; where it cannot be made, go without."""
+    """Create the index for *fields* if it is missing; an error of the store leaves it out."""
     with database.read() as connection:
         exists = _has_order_index(connection, fields)
     if exists or database.read_only:
@@ -419,7 +420,7 @@ def _ordered_page(
     *,
     reverse: bool,
 ) -> list[Entry]:
-    """Return up to *size* entries behind the place *after*: first the others of its value, then those of the next."""
+    """Return up to *size* entries after the position *after*: first those with the same value, then the others."""
 
     def page(start: str, bound: Sequence[str], order: str, size: int) -> list[Entry]:
         return _checked_entries(connection, namespace, f"{start} AND ({condition})", (*bound, *values), order, size)
@@ -435,10 +436,10 @@ def _ordered_page(
     return rows
 
 
-def _order_sql(fields: Sequence[str], of: str = "") -> str:
+def _order_sql(fields: Sequence[str], alias: str = "") -> str:
     """Return the SQL of the value that orders an entry; *fields* are plain names, checked by the caller."""
     texts = (
-        f"CASE json_type({of}metadata, '$.{field}') WHEN 'text' THEN json_extract({of}metadata, '$.{field}') END"
+        f"CASE json_type({alias}metadata, '$.{field}') WHEN 'text' THEN json_extract({alias}metadata, '$.{field}') END"
         for field in fields
     )
     return f"coalesce({', '.join(texts)}, '')"

@@ -26,7 +26,7 @@ _PAGE_SIZE = 1000
 
 
 class TermDictionary:
-    """Terms of a namespace by their numbers; new terms are numbered from *next_number* on, which the caller keeps."""
+    """Numbers of the terms of a namespace; new terms get *next_number* and those after it, which the caller stores."""
 
     def __init__(self, connection: Connection, namespace: int, *, next_number: int) -> None:
         self._connection = connection
@@ -45,7 +45,7 @@ class TermDictionary:
         self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
 
     def _intern(self, terms: Set[str]) -> None:
-        """Make sure that each of *terms* has a number."""
+        """Number those of *terms* that have no number."""
         unknown = sorted(terms - self._numbers.keys())
         if not unknown:
             return
@@ -66,7 +66,7 @@ class TermDictionary:
 
 
 def rebuild_terms(connection: Connection, namespace: int, analyzer: Analyzer, next_number: int) -> int:
-    """Make the terms and the forward index of a namespace, which has none, from its entries; return the next number."""
+    """Make the terms and the forward index of a namespace without them from its entries; return the next number."""
     dictionary = TermDictionary(connection, namespace, next_number=next_number)
     rows = iterate_rows(
         connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
@@ -77,7 +77,7 @@ def rebuild_terms(connection: Connection, namespace: int, analyzer: Analyzer, ne
 
 
 def remove_unused_terms(connection: Connection, namespace: int) -> None:
-    """Remove the terms that no entry of the namespace uses any more, those of overwritten and deleted texts too."""
+    """Remove the terms that no entry of the namespace uses, such as those of deleted texts."""
     (known,) = fetch_one(connection, "SELECT group_concat(number) FROM terms WHERE namespace = ?", (namespace,))
     if known is None:
         return
@@ -133,7 +133,7 @@ class NamespaceWriter:
         """Write checked entries, each id once; return how many."""
         stored = self._stored([checked.id for checked in batch], expect)
         next_key = self._reserve_keys(len(batch) - len(stored))
-        rows, vectors, replaced = [], [], []
+        rows, vectors, without_vector = [], [], []
         for checked in batch:
             before = stored.get(checked.id)
             if before is None:
@@ -149,7 +149,7 @@ class NamespaceWriter:
             if checked.vector is not None:
                 vectors.append((key, checked.id, checked.vector))
             elif before is not None and before.vector_checksum is not None:
-                replaced.append((key,))
+                without_vector.append((key,))
         self._tally = add_checksums(self._tally, *(row[-1] for row in rows))
         self._connection.executemany(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
@@ -158,8 +158,8 @@ class NamespaceWriter:
             rows,
         )
         self._vector_tally = add_checksums(self._vector_tally, *self._put_vectors("vectors", vectors))
-        if replaced:
-            self._connection.executemany("DELETE FROM vectors WHERE key = ?", replaced)
+        if without_vector:
+            self._connection.executemany("DELETE FROM vectors WHERE key = ?", without_vector)
         self._forget_next(stored.values())
         dictionary = TermDictionary(self._connection, self.key, next_number=self._next_term)
         texts = ((row[0], checked.text, checked.context) for row, checked in zip(rows, batch, strict=True))
@@ -192,11 +192,11 @@ class NamespaceWriter:
         self._forget_next(stored.values())
         vectors, reasons = [], []
         for id, entry in stored.items():
-            vector = filled[id]
-            if isinstance(vector, str):
-                reasons.append((entry.key, self.key, vector, reason_checksum(id, vector)))
+            content = filled[id]
+            if isinstance(content, str):
+                reasons.append((entry.key, self.key, content, reason_checksum(id, content)))
             else:
-                vectors.append((entry.key, id, vector))
+                vectors.append((entry.key, id, content))
         self._connection.executemany("INSERT INTO next_no_vector VALUES (?, ?, ?, ?)", reasons)
         checksums = [*self._put_vectors("next_vectors", vectors), *(row[3] for row in reasons)]
         self._next_tally = add_checksums(self._next_tally, *checksums)
@@ -204,7 +204,7 @@ class NamespaceWriter:
         return len(stored)
 
     def remove(self, ids: Iterable[str], *, erase: bool = False) -> int:
-        """Remove entries; return how many there were. *erase*: and terms that nothing uses any more."""
+        """Remove entries; return how many there were. With *erase* unused terms are removed too."""
         stored = stored_entries_by_id(self._connection, self.key, ids)
         keys = [(entry.key,) for entry in stored.values()]
         for id, entry in stored.items():
@@ -236,13 +236,13 @@ class NamespaceWriter:
         self._log.clear()
 
     def compact(self) -> None:
-        """Remove the terms that no entry has, and what the change log need not keep."""
+        """Remove unused terms, and shorten the change log."""
         remove_unused_terms(self._connection, self.key)
         self._shorten_log(1)
         self._connection.execute("UPDATE namespaces SET pruned = ? WHERE key = ?", (self._pruned, self.key))
 
     def _shorten_log(self, times: int) -> None:
-        """Keep a thousand changes, or half as many as there are entries; only when it is *times* as long."""
+        """Shorten a log *times* as long as needed: to a thousand changes, or half the number of entries if more."""
         keep = max(KEPT_CHANGES, self._entries // 2)
         if self._revision - self._pruned > times * keep:
             self._pruned = self._revision - keep
@@ -293,7 +293,7 @@ class NamespaceWriter:
             self._vector_tally = add_checksums(self._vector_tally, -stored.vector_checksum)
 
     def _forget_next(self, entries: Iterable[StoredEntry]) -> None:
-        """Drop what entries have in the space that is being filled."""
+        """Delete the vectors and reasons of entries in the space being filled."""
         checksums = [(entry.key, entry.next_checksum) for entry in entries if entry.next_checksum is not None]
         for table in _MIGRATION_TABLES if checksums else ():
             self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key, _ in checksums))

@@ -1,7 +1,7 @@
-"""Database files: looked at without SQLite, created whole under a private name, checked, and opened.
+"""Database files: checked before SQLite opens them, created whole under a private name, and opened.
 
-A file keeps of itself whose it is (the header), and in the table ``file_facts`` its identity, when it was created, the
-mark of an unfinished erasure and the copies made of it. A foreign, newer or linked file is refused untouched. A file
+The header names the program that owns a file. The table ``file_facts`` has its identity, its time of creation, the mark
+of an unfinished erasure and the copies made of it. A foreign, newer or linked file is refused untouched. A file
 that cannot be written is opened for reading.
 """
 
@@ -50,15 +50,15 @@ def utc_now() -> datetime:
 
 
 SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
-"""Ends of the names of the files that SQLite makes beside a file."""
+"""Suffixes of the files that SQLite makes beside a database."""
 
 
 @contextmanager
 def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> Iterator[Path]:
     """Yield an empty private file (mode 0600) to fill; at the end it is at *path*, on disk.
 
-    ``FileExistsError`` says that another was there first, unless *replace*, which takes the place of what is there
-    in one step. Whatever goes wrong, nothing of ours stays behind.
+    ``FileExistsError``: *path* exists; with *replace* that file is replaced in one step. After an error no private
+    file is left.
     """
     missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     for folder in reversed(missing):
@@ -102,12 +102,12 @@ def unfinished_files(folder: Path) -> list[Path]:
 
 
 _UNLOCKED_AGE: Final = 24 * 60 * 60
-"""Seconds since its last change after which a file without a lock is nobody's work any more."""
+"""Seconds since its last change after which an unlocked file counts as abandoned."""
 
 
 @contextmanager
 def abandoned(path: Path) -> Iterator[bool]:
-    """Yield whether the writer of the unfinished file at *path* is dead; until the end of the block nobody takes it.
+    """Yield whether the writer of the unfinished file at *path* is dead; it stays locked until the block ends.
 
     A writer holds a lock, which the system drops when it dies. Where there is no such lock (a system other than Linux,
     a file of a former version) the file must not have been changed for a day.
@@ -120,8 +120,8 @@ def abandoned(path: Path) -> Iterator[bool]:
     try:
         status = os.fstat(descriptor)
         old = time.time() - status.st_mtime > _UNLOCKED_AGE
-        locks = _lock_file(descriptor) and path.match(UNFINISHED_FILES[0])
-        yield stat.S_ISREG(status.st_mode) and (locks or (old and _lock_file(descriptor) is not False))
+        locked = _lock_file(descriptor) and path.match(UNFINISHED_FILES[0])
+        yield stat.S_ISREG(status.st_mode) and (locked or (old and _lock_file(descriptor) is not False))
     finally:
         os.close(descriptor)
 
@@ -129,7 +129,7 @@ def abandoned(path: Path) -> Iterator[bool]:
 def _lock_file(descriptor: int) -> bool | None:
     """Lock a file for as long as *descriptor* is open; False where another process has, None where there is no lock.
 
-    Elsewhere than on Linux such a lock would be in the way of SQLite's own.
+    On other systems than Linux such a lock would conflict with SQLite's own.
     """
     if sys.platform != "linux":
         return None
@@ -185,7 +185,7 @@ _FILE_KINDS = {
 
 
 def check_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
-    """Return *path* made absolute, links among its folders followed, its own name as given."""
+    """Return *path* as absolute, with links among its folders resolved and its own name unchanged."""
     value: object = path  # untyped callers pass anything
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
@@ -201,7 +201,7 @@ def check_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
 
 
 def is_missing(path: Path) -> bool:
-    """Return whether a file can be made at *path*; raises where something of another kind is."""
+    """Return whether *path* is free for a new file; ``NotAStore`` where anything but a file is."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -284,7 +284,7 @@ def write_fact(connection: apsw.Connection, name: str, value: str) -> None:
 
 
 def has_rows(connection: apsw.Connection) -> bool:
-    """Return whether any part keeps anything in the file."""
+    """Return whether any component's table has rows."""
     tables = fetch_all(
         connection,
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
@@ -294,7 +294,7 @@ def has_rows(connection: apsw.Connection) -> bool:
 
 
 def verify_header(connection: Connection) -> list[Finding]:
-    """Return what is wrong with the header and the file's facts."""
+    """Return a finding for each defect of the header and the file's facts."""
     findings = []
     if fetch_one(connection, "PRAGMA application_id") != (APPLICATION_ID,):
         findings.append(Finding("header", "the application id is not Tellback's"))
@@ -314,7 +314,7 @@ def create_database_file(
     token: RandomBytes,
     fill: Callable[[apsw.Connection], None] | None = None,
 ) -> None:
-    """Make the file; *fill* may put rows in. ``FileExistsError``: one is there."""
+    """Create the file with the tables of *components*; *fill* may add rows. ``FileExistsError``: *path* exists."""
     with translate_system_errors(path), atomic_write(path, token=token) as private:
         connection = open_connection(private, Access.WRITE, busy_timeout=0)
         with closing(connection), translate_errors(path, connection):
@@ -332,7 +332,7 @@ def create_database_file(
 
 
 def enable_wal(connection: apsw.Connection, path: Path) -> None:
-    """Let readers and a writer work at once; a file system that cannot is refused."""
+    """Switch to WAL mode, in which readers and a writer work at once; refuse a file system without it."""
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StorageUnwritable(
             f"{path}: this file system has no shared memory, which a memory file needs; use a local disk"
@@ -341,7 +341,7 @@ def enable_wal(connection: apsw.Connection, path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A file that is ours: *writer* is None where it can only be read, *reading* says how readers open it."""
+    """Opened database file: *writer* is None where it can only be read, *reading* is the access of readers."""
 
     writer: apsw.Connection | None
     reading: Access
@@ -352,7 +352,7 @@ class OpenedFile:
 def open_database_file(
     path: Path, components: Sequence[Component], *, read_only: bool, busy_timeout: float
 ) -> OpenedFile:
-    """Open the file; it is refused untouched when it is not ours, or when any part of it is newer."""
+    """Open the file; refuse it untouched when it is of another program, or a component of it is newer."""
     with translate_system_errors(path):
         inode = device_inode(path)
         release_inherited(inode)
@@ -373,10 +373,10 @@ def _open_for_writing(
     path: Path, components: Sequence[Component], busy_timeout: float
 ) -> tuple[apsw.Connection, FileIdentity] | None:
     if not os.access(path, os.W_OK):
-        return None  # even to try would make an index of ours beside another user's file
+        return None  # an attempt would make an index of ours beside another user's file
     with ExitStack() as undo:
         try:
-            # What a newer Tellback left in the log must not be moved into the file by our closing it.
+            # Closing must not move into the file what a newer Tellback left in the log.
             connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=log_size(path) > 0)
             undo.callback(connection.close)
             if connection.readonly("main"):

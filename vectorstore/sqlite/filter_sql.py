@@ -3,10 +3,8 @@
 SQLite's JSON functions decide wherever they can. They cannot compare lists and objects (1 and 1.0 inside
 them), and they read whole numbers beyond 64 bits as floats; there, and for filters too long for one
 expression, the SQL calls a function of ours, which ``register_filter_function`` puts on a connection, with the filter
-itself as a bound value. Fields are
-compared with the keys of ``json_each`` and never written into JSON paths, whose quoting does not reach every name; what
-a dotted path leads to, only the function sees.
-Values are always bound.
+itself as a bound value. Fields are compared with the keys of ``json_each`` and never written into JSON paths, whose
+quoting does not cover every name. Only the function follows dotted paths. Values are always bound.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ def filter_to_sql(node: FilterNode, *, column: str = "e.metadata") -> tuple[str,
 
 
 class _ConditionWriter:
-    """Writes conditions, and collects the values in the order of their question marks."""
+    """Writer of conditions that collects the values in the order of their question marks."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -63,7 +61,7 @@ class _ConditionWriter:
         return "?"
 
     def reference(self, node: FilterNode) -> str:
-        """The reference meaning itself, on the whole row."""
+        """Return a call of the function for *node*, on the whole row."""
         return f"{FILTER_FUNCTION}({self.column}, {self.bind(apsw.pyobject(node))})"
 
     def node(self, node: FilterNode) -> str:
@@ -154,7 +152,7 @@ class _ConditionWriter:
 
 
 def _number_condition(row: str, exact: str, comparison: str) -> str:
-    """*comparison* for a number; *exact* for a whole number that lost digits when SQLite read it."""
+    """Return *comparison* for a number, *exact* for a whole number that lost digits when SQLite read it."""
     lost = f"{row}.type = 'integer' AND typeof({row}.value) = 'real'"
     return f"CASE WHEN {lost} THEN {exact} WHEN {row}.type IN ('integer', 'real') THEN {comparison} ELSE 0 END"
 

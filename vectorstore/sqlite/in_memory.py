@@ -1,7 +1,7 @@
 """Database in the memory of the process: components keep their tables in it as in a file, and lose them with it.
 
-One connection, which threads take turns on, since a ``:memory:`` database is private to its connection. A store in the
-process keeps its transactions here whether or not tables are used.
+One connection, which threads use in turn, since a ``:memory:`` database is private to its connection. The in-memory
+store has its transactions here, even where it uses no tables.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from vectorstore.sqlite.transactions import WriteTransaction, run_callbacks
 from vectorstore.types import Finding
 
 _MEMORY: Final = Path(":memory:")
-"""The name of such a database in errors."""
+"""Path of such a database in messages of errors."""
 
 
 class InMemoryDatabase:
     """Implements ``Database`` in the memory of the process.
 
-    A block of one thread keeps the others waiting until it ends, one that reads too. Inside a ``read()`` of the same
+    A block of one thread, ``read()`` too, keeps other threads waiting until it ends. Inside a ``read()`` of the same
     thread a ``write()`` is seen at once. *lock* may be shared with a store, so that both have one order of blocks.
     """
 
@@ -43,7 +43,7 @@ class InMemoryDatabase:
         token: RandomBytes = os.urandom,
     ) -> None:
         self.journal: list[Callable[[], object]] = []
-        """Undoes of what the present ``write()`` changed outside of the tables; run backwards where it is undone."""
+        """Undo callbacks for changes of the present ``write()`` outside of the tables; run in reverse on a rollback."""
         self._lock = lock or threading.RLock()
         self._birth = FileIdentity(token(16).hex(), clock().isoformat())
         self._connection = open_connection(_MEMORY, Access.WRITE, busy_timeout=0)
@@ -58,7 +58,7 @@ class InMemoryDatabase:
 
     @property
     def path(self) -> Path | None:
-        """None: it is in no file."""
+        """Return None: it has no file."""
         return None
 
     @property
@@ -68,7 +68,7 @@ class InMemoryDatabase:
 
     @property
     def read_only(self) -> bool:
-        """False: it can always be written."""
+        """Return False: it can always be written."""
         return False
 
     @property
@@ -99,7 +99,7 @@ class InMemoryDatabase:
 
     @contextmanager
     def transaction(self, *, wait: bool = True) -> Iterator[None]:
-        """``write`` without its connection: what is undone is *journal* and the tables."""
+        """Run ``write`` without yielding its connection; a rollback undoes *journal* and the tables."""
         with self.inside(wait=wait):
             if self._writing is not None:
                 with self._undoing(), self._writing.inner():
@@ -144,26 +144,26 @@ class InMemoryDatabase:
             raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
 
     def finish_erasure(self) -> bool:
-        """True: nothing is ever pending."""
+        """Return True: nothing is ever pending."""
         return not self.pending_erasure()
 
     def pending_erasure(self) -> bool:
-        """False: nothing is ever pending."""
+        """Return False: nothing is ever pending."""
         with self.inside():
             return False
 
     def empty_log(self) -> bool:
-        """True: it has no log."""
+        """Return True: it has no log."""
         with self.inside():
             return True
 
     def backups(self) -> dict[str, str]:
-        """Return nothing: no copies of it are made."""
+        """Return an empty dictionary: no copies of it are made."""
         with self.inside():
             return {}
 
     def remove_backup(self, path: str) -> bool:
-        """As ``Database.remove_backup``; it has none, so every path is wrong."""
+        """Raise ``ArgumentError``: it has no backups."""
         raise ArgumentError("path", path, "the path of a recorded backup is needed; this database has none")
 
     def verify(self) -> list[Finding]:
@@ -172,12 +172,12 @@ class InMemoryDatabase:
             return verify_file(self._connection, [*self._components.values()])
 
     def rebuild(self) -> None:
-        """Make indexes and every component's derived tables again, in one transaction."""
+        """Rebuild indexes and every component's derived tables, in one transaction."""
         with self.write():
             rebuild_components(self._connection, [*self._components.values()])
 
     def close(self) -> None:
-        """As ``Database.close``; what was in it is gone."""
+        """As ``Database.close``; its tables are lost."""
         with self._lock:
             self._closed = True
             self._shut_if_closed()
@@ -190,7 +190,7 @@ class InMemoryDatabase:
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
-        """Undo what the block adds to *journal* where it fails."""
+        """Run the undo callbacks that the block added to *journal* if it fails."""
         mark = len(self.journal)
         try:
             yield

@@ -1,11 +1,11 @@
 """In-memory indexes of a file's namespaces: filled from it when first needed, kept fresh by its change log.
 
-Each call reads the namespace's write number; where it moved on, the changed rows are read, whoever wrote them, and what
-was deleted goes. A rollback never arrives, since only committed rows are read. Rows that were read lately and were
-whole are neither read nor checked again until they change. Not thread-safe: the store locks.
+Each call reads the namespace's write number. If it is higher, the changed rows are read, of other processes too, and
+deleted ones are removed. Only committed rows are read, so a rollback needs no handling. Rows read lately are kept until
+they change. Not thread-safe: the store locks.
 
-The first questions of a process are answered by the file itself, with the same result: a matrix, or a column of a
-field, takes longer to load than a few scans.
+SQL answers the first questions of a process, with the same result: a matrix, or a column of a field, takes longer to
+load than a few scans.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from vectorstore.types import Entry, Finding, Space, Vector
 from vectorstore.value_class import dataclass
 
 ROW_CACHE_BYTES: Final = 8 << 20
-"""Bytes that are kept, about."""
+"""Approximate limit of the row cache in bytes."""
 _ROW_OVERHEAD: Final = 500
 """Bytes of a row beside its texts and its vector."""
 _LARGEST_ROW: Final = ROW_CACHE_BYTES // 64
 
 
 class RowCache:
-    """The rows of one file by their key, those read longest ago going first. Not thread-safe."""
+    """Cache of the checked rows of one file by key; the first read are evicted first. Not thread-safe."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Row] = {}
@@ -97,13 +97,12 @@ _COLD_ENTRIES: Final = 1000
 _COLD_FILTERS: Final = 8
 """Filters that the file answers before the columns are loaded, which takes as long as ten."""
 _ASKED_FIELDS: Final = 8
-"""Fields that are not declared and become columns all the same, where filters ask for them again and again."""
+"""Limit of undeclared fields that become columns because filters use them often."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceHead:
-    """A namespace as the read transaction sees it: its key, its write number, up to where its change log is pruned,
-    and how many entries it has."""
+    """Namespace as the read transaction sees it: key, write number, last pruned change, number of entries."""
 
     key: int
     revision: int
@@ -127,7 +126,7 @@ _MAX_TERMS: Final = 1 << 31
 
 @dataclass(slots=True)
 class LoadedIndex:
-    """An index, and up to where it has read the file."""
+    """Index of a namespace, with the write number and the term number up to which it was read."""
 
     key: int
     index: NamespaceIndex
@@ -136,9 +135,9 @@ class LoadedIndex:
 
 
 class NamespaceIndexCache:
-    """The indexes of one store by namespace. *fields* become columns. *recent* are rows as the indexes have them.
+    """Indexes of one store by namespace. *fields* become columns. *recent* are rows in the state of the indexes.
 
-    *columns* are the fields, and behind them those that filters asked this process for again and again.
+    *columns* are *fields*, then those that filters of this process use often.
     """
 
     def __init__(self, *, space: Space | None, fields: Sequence[str]) -> None:
@@ -165,21 +164,21 @@ class NamespaceIndexCache:
             if loaded is None or (moved and not self._catch_up(connection, loaded, head)):
                 loaded = self._loaded[name] = self._load(connection, head)
         except BaseException:
-            self.forget(name)  # it is not what the file holds
+            self.forget(name)  # a part of the changes may be missing
             raise
         return loaded
 
     def is_loaded(self, name: str) -> bool:
-        """Return whether the index of a namespace is loaded, in whatever state."""
+        """Return whether the index of a namespace is loaded, even if it is out of date."""
         return name in self._loaded
 
     def is_cold(self, name: str, entries: int, questions: int) -> bool:
-        """Count *questions* by vector to a namespace of *entries*; return whether the file is to answer them too."""
+        """Count *questions* by vector to a namespace of *entries*; return whether SQL is to answer them."""
         self._questions[name] += questions
         return entries >= _COLD_ENTRIES and self._questions[name] <= _COLD_QUESTIONS
 
     def are_columns_wanted(self, name: str, fields: frozenset[str]) -> bool:
-        """Count a filter that no loaded column answers; return whether columns of *fields* are to be loaded for it."""
+        """Count a filter that needs unloaded columns; return whether columns of *fields* are to be loaded."""
         new = fields.difference(self.columns)
         self._filters[name, new] += 1
         if self._filters[name, new] <= _COLD_FILTERS or len(self.columns) + len(new) > len(self.fields) + _ASKED_FIELDS:
@@ -202,7 +201,7 @@ class NamespaceIndexCache:
             self._loaded.pop(name, None)
 
     def matrix_bytes(self) -> int:
-        """Return how much the loaded matrices hold."""
+        """Return the bytes of the loaded matrices."""
         width = 0 if self.space is None else 4 * self.space.dimension
         return sum(len(loaded.index) * width for loaded in self._loaded.values() if loaded.index.matrix is not None)
 
@@ -313,7 +312,7 @@ class NamespaceIndexCache:
                 (changed_json,),
             )
             _check_forward_keys([key for key, _, _ in forward], current)
-            # asked for once, so only where a row takes them in: what came and went again leaves its terms behind
+            # read once, so only for a row that uses them: entries that were deleted again leave terms behind
             fresh = _new_terms(connection, loaded) if forward else {}
             new = {SENTENCE_END, *fresh.values()}
             for key, blob, length in forward:
@@ -323,9 +322,9 @@ class NamespaceIndexCache:
                 index.put_terms(key, block.numbers, length, fresh)
 
 
-def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
-    """Raise when the terms that were *found* are not those of the entries *keys*."""
-    if len(found) != len(keys) or set(found) != set(keys):
+def _check_forward_keys(forward_keys: Sequence[int], keys: Collection[int]) -> None:
+    """Raise when *forward_keys*, of the forward index, are not the *keys* of the entries."""
+    if len(forward_keys) != len(keys) or set(forward_keys) != set(keys):
         raise DamageError([Finding("forward", "is not of the entries that are there; rebuild makes it again")])
 
 
@@ -382,28 +381,28 @@ class SqliteNamespaceReader:
         self.matrix_limit = matrix_limit
 
     def rows(self) -> NamespaceIndex:
-        """The index with its rows loaded."""
+        """Return the index with its rows loaded."""
         return self._fresh().index
 
     def words(self) -> NamespaceIndex:
-        """The index with its terms loaded."""
+        """Return the index with its terms loaded."""
         loaded = self._fresh()
         if not loaded.index.has_terms:
             self._indexes.load_terms(self._connection, loaded)
         return loaded.index
 
     def cursor(self) -> int:
-        """The namespace's write number."""
+        """Return the namespace's write number."""
         return self._head.revision
 
     def ids_of(self, keys: Sequence[int]) -> list[str]:
-        """The ids of *keys*."""
+        """Return the ids of *keys*."""
         if self._indexes.is_loaded(self._name):
             return list(map(self.rows().id_of, keys))
         return ids_by_key(self._connection, keys)
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
-        """The entries of *keys*."""
+        """Return the entries of *keys*."""
         if self._indexes.is_loaded(self._name):
             self._fresh()  # so that no recent row is an old one
             return self._indexes.recent.entries(self._connection, keys)
@@ -424,7 +423,7 @@ class SqliteNamespaceReader:
     def nearest(
         self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
-        """The k nearest of each query, from memory where the matrix fits and pays, else by SQL."""
+        """Return the k nearest of each query, from memory where the matrix fits and pays, else by SQL."""
         if self._in_memory(len(queries), fast=fast):
             mask = filter_mask(self, where)
             return self.rows().nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
@@ -434,7 +433,7 @@ class SqliteNamespaceReader:
         return [search.nearest(query, k, min_score) for query in queries]
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
-        """Exact scores of *keys*: by SQL as long as no search has loaded the matrix."""
+        """Return the exact scores of *keys*: by SQL as long as no search has loaded the matrix."""
         if self._indexes.is_loaded(self._name) and self.rows().matrix is not None:
             return self.rows().similarity(query, keys)
         assert self._indexes.space is not None

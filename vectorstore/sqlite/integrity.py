@@ -1,7 +1,7 @@
-"""Integrity of stored rows: their checksums, the comparison of the store's tables, and of the whole file.
+"""Integrity of rows and files: checksums of rows, verification of the store's tables and of the whole file.
 
-A checksum is eight bytes of BLAKE2b over a row, so that a changed byte is named and never returned as truth. SQLite's
-own checks see damaged pages, not a changed byte inside a row.
+A checksum is eight bytes of BLAKE2b over a row: a row with a changed byte is reported and never returned. SQLite's own
+checks see damaged pages, not a changed byte inside a row.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from vectorstore.types import Finding
 _SIGN_BIT: Final = 1 << 63
 _MODULUS: Final = 1 << 64
 _NOT_TEXT: Final = b"\xff"
-"""Bytes that no text encodes to: damage can put a value of another type where one belongs."""
+"""Hashed in the place of a value that damage turned into another type; no text encodes to it."""
 
 
 def entry_checksum(
     id: str, revision: int, text: str, context: str, metadata: str, no_vector: str | None, *, has_vector: bool
 ) -> int:
-    """Return the checksum of an entry row, as a signed 64-bit integer; a vector row that vanishes is noticed by it."""
+    """Return the checksum of an entry row, as a signed 64-bit integer; it covers whether the entry has a vector."""
     number, reason = str(revision), ("v" if has_vector else "") + ("-" if no_vector is None else f"+{no_vector}")
     joined = f"{id}{number}{text}{context}{metadata}{reason}"
     try:
@@ -76,7 +76,7 @@ _ROWS_SQL = (
 
 
 def verify_store_tables(connection: Connection, analyzer: Analyzer) -> list[Finding]:
-    """Return everything that is wrong; an empty list means all is well."""
+    """Return a finding for each defect of the store's tables; an empty list means that they are whole."""
     findings = list(_find_orphans(connection))
     namespaces = fetch_all(
         connection, "SELECT key, name, entries, next_term, tally, vector_tally, next_tally FROM namespaces"
@@ -91,7 +91,7 @@ def verify_store_tables(connection: Connection, analyzer: Analyzer) -> list[Find
 
 
 def recount_tallies(connection: Connection) -> None:
-    """Count and sum the rows of every namespace again."""
+    """Recompute the number of entries and the sums of checksums of every namespace."""
     for (key,) in fetch_all(connection, "SELECT key FROM namespaces"):
         (entries,) = fetch_one(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (key,))
         tallies = [
@@ -116,26 +116,26 @@ def _verify_namespace(
 ) -> list[Finding]:
     findings: list[Finding] = []
     terms: dict[int, str] = dict(fetch_all(connection, "SELECT number, term FROM terms WHERE namespace = ?", (key,)))
-    counted, total, of_vectors = 0, 0, 0
+    counted, total, vector_total = 0, 0, 0
     for row in iterate_rows(connection, _ROWS_SQL, (key,)):
-        id, *content, checksum, vector, its_checksum, sequence, context_length = row
+        id, *content, checksum, vector, stored_checksum, sequence, context_length = row
         counted += 1
-        total, of_vectors = add_checksums(total, checksum), add_checksums(of_vectors, its_checksum or 0)
+        total, vector_total = add_checksums(total, checksum), add_checksums(vector_total, stored_checksum or 0)
         if entry_checksum(id, *content, has_vector=vector is not None) != checksum:
             findings.append(Finding("entries", "content differs from its checksum", id))
-        if vector is not None and vector_checksum(id, vector) != its_checksum:
+        if vector is not None and vector_checksum(id, vector) != stored_checksum:
             findings.append(Finding("vectors", "content differs from its checksum", id))
         if not _same_terms(analyzer, content[1], content[2], sequence, context_length, terms):
             findings.append(Finding("forward", "terms differ from the text; rebuild makes them again", id))
     if counted != entries:
         findings.append(Finding("namespaces", f"{counted} entries where {entries} were counted", name))
-    elif (total, of_vectors) != tallies:
+    elif (total, vector_total) != tallies:
         findings.append(Finding("namespaces", "the sum of checksums differs", name))
     return findings
 
 
 def _verify_migration(connection: Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
-    """Compare what was filled into a second space."""
+    """Compare the vectors and reasons of the space being filled with their checksums."""
     parts: list[tuple[str, str, Callable[[str, Any], int]]] = [
         ("next_vectors", "vector", vector_checksum),
         ("next_no_vector", "reason", reason_checksum),
@@ -191,7 +191,7 @@ def verify_file(connection: Connection, components: Sequence[Component]) -> list
 
 
 def rebuild_components(connection: Connection, components: Sequence[Component]) -> None:
-    """Make indexes and every component's derived tables again, inside the caller's write transaction."""
+    """Rebuild indexes and every component's derived tables, inside the caller's write transaction."""
     connection.execute("REINDEX")
     for component in components:
         component.rebuild(connection)
@@ -202,7 +202,7 @@ def _run_check(part: str, check: Callable[[], Iterable[Finding]]) -> list[Findin
         return list(check())
     except (apsw.BusyError, apsw.LockedError):
         raise
-    except Exception as error:  # whatever damage leads to, it stops one check, and not those after it
+    except Exception as error:  # damage can raise anything; it ends this check alone
         return [Finding(part, f"cannot be read: {error}")]
 
 

@@ -21,15 +21,15 @@ def component_versions(connection: Connection) -> dict[str, int]:
     return versions
 
 
-def check_component_version(path: Path, found: Mapping[str, int], component: Component) -> None:
+def check_component_version(path: Path, versions: Mapping[str, int], component: Component) -> None:
     """Refuse tables of a newer Tellback."""
     known = len(component.migrations)
-    if found.get(component.name, 0) > known:
-        raise NewerFile(str(path), component.name, found[component.name], known)
+    if versions.get(component.name, 0) > known:
+        raise NewerFile(str(path), component.name, versions[component.name], known)
 
 
 def is_attached(component: Component, attached: Mapping[str, Component]) -> bool:
-    """Return whether *component* is among *attached*; another one of its name raises."""
+    """Return whether *component* is among *attached*; another component of the same name raises."""
     known = attached.get(component.name)
     if known is not None and (type(known) is not type(component) or known.migrations[:1] != component.migrations[:1]):
         raise ArgumentError("component", component, f"another part is named {component.name!r} here")

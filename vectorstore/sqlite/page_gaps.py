@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 _BLOCK_PAGES: Final = 256
 _HEADER_BYTES: Final = {2: 12, 5: 12, 10: 8, 13: 8}
-"""Length of a page's header by its first byte. In a page that is none of a b-tree this byte is 0: it is the highest of
-a page number, in a file of fewer than ``_MAX_PAGES``."""
+"""Length of a b-tree page's header by its first byte. In other pages this byte is 0: they begin with a page
+number, which is below ``_MAX_PAGES``."""
 _MAX_PAGES: Final = 0x02000000
 _MAX_TRANSFER: Final = 1 << 16
 """Bytes of one call: SQLite itself never asks for more than a page, and its handles take less than 128 KiB."""
@@ -95,7 +95,7 @@ _READ_OR_WRITE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
 
 
 class _Methods(ctypes.Structure):
-    """The first of ``sqlite3_io_methods``."""
+    """First members of ``sqlite3_io_methods``."""
 
     _fields_ = (
         ("version", ctypes.c_int),

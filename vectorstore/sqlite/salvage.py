@@ -1,7 +1,7 @@
-"""Salvage of a damaged file: what can still be read of each part, row by row, copied into a new file.
+"""Salvage of a damaged file: the readable rows of each component, copied into a new file.
 
-A component reads the damaged file through a ``SalvageSource`` and decides what to trust. What is lost is counted and
-named by table: the rows of a table are counted in the table and in its indexes, which lie on other pages.
+A component reads the damaged file through a ``SalvageSource`` and decides what to trust. Lost rows are counted by
+table: the number of rows comes from the table and from its indexes, which lie on other pages.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def salvage_file(
     *,
     token: RandomBytes,
 ) -> SalvageReport:
-    """Copy every readable row of *path* into a new file at *target*; return what was saved and what was not."""
+    """Copy every readable row of *path* into a new file at *target*; return the saved and the lost rows by table."""
     with translate_errors(path):
         source = open_connection(path, access, busy_timeout=0, keep_log=True)
     damaged, tables, findings = DamagedFile(source), list[SalvagedTable](), list[Finding]()
@@ -82,8 +82,8 @@ def salvage_database(
 ) -> SalvageReport:
     """Copy every readable row of a file too damaged to be opened into a new file at *target*.
 
-    *path* is only read. ``DamageError``: nothing of it can be read. ``UnsupportedError``: it has parts that none of
-    *components* can copy; with *partial* these are left out, and named.
+    *path* is only read. ``DamageError``: nothing of it can be read. ``UnsupportedError``: the file has components that
+    are not among *components*; with *partial* these are left out and reported.
     """
     origin, destination = check_path(path), check_path(target, "target")
     if os.path.lexists(destination):
@@ -97,17 +97,17 @@ def salvage_database(
                 origin, source, FileIdentity(token(16).hex(), clock().isoformat())
             )
     known = {component.name: len(component.migrations) for component in components}
-    strangers = (
+    unknown = (
         sorted(versions.keys() - known.keys()) if known.keys() & versions.keys() else []
     )  # else the list is damaged
-    if strangers and not partial:
-        raise UnsupportedError("salvage", f"nothing given can copy these parts of the file: {strangers}")
+    if unknown and not partial:
+        raise UnsupportedError("salvage", f"nothing given can copy these parts of the file: {unknown}")
     try:
         report = salvage_file(origin, access, destination, components, birth, token=token)
     except FileExistsError as error:
         raise ArgumentError("target", target, "a path where nothing is yet is needed") from error
     newer = [f"{name}: of version {versions[name]}" for name in known if versions.get(name, 0) > known[name]]
-    left = [SalvagedTable(name, 0, None, ("a part that is not known here",)) for name in strangers]
+    left = [SalvagedTable(name, 0, None, ("a part that is not known here",)) for name in unknown]
     left += [SalvagedTable("components", 0, None, (f"{part}, which is newer, or damaged",)) for part in newer]
     return replace(report, tables=(*report.tables, *left))
 
@@ -115,7 +115,7 @@ def salvage_database(
 def _read_parts_and_identity(
     path: Path, source: apsw.Connection, fresh: FileIdentity
 ) -> tuple[dict[str, int], FileIdentity]:
-    """Return the versions of its parts and its birth, as far as that can be read."""
+    """Return the components' versions and the file's identity; *fresh* replaces an identity that cannot be read."""
     try:
         tables = {name for (name,) in fetch_all(source, "SELECT name FROM sqlite_schema WHERE type = 'table'")}
     except (apsw.Error, UnicodeDecodeError) as error:
@@ -135,7 +135,7 @@ _LEFT_OUT: Final = "pages are damaged, or rows are missing"
 
 
 class DamagedFile:
-    """``SalvageSource`` over a *connection* to a damaged file, which counts what it gives and what is lost."""
+    """``SalvageSource`` over a *connection* to a damaged file; it counts lost rows by table and reason."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -154,14 +154,14 @@ class DamagedFile:
         return self._connection.changes()
 
     def salvage(self, component: Component, target: apsw.Connection) -> None:
-        """Let *component* copy its rows; damage that it does not expect ends its part alone."""
+        """Copy the rows of *component*; damage that it does not handle ends the copy of this component alone."""
         try:
             component.salvage(self, target)
         except (*_DAMAGE_ERRORS, apsw.SQLError, apsw.ConstraintError, DamageError, ValueError, TypeError) as error:
             self.lose(component.name, f"ended early: {error}")
 
     def tables(self, target: apsw.Connection) -> Iterator[SalvagedTable]:
-        """Yield for each table that was read how many of its rows are in *target*, and how many were lost."""
+        """Yield each table that was read, with the number of its rows in *target* and of those lost."""
         for table, problems in self._problems.items():
             if not problems and not _columns(self._connection, table):
                 continue  # the file is of a version that did not have it
@@ -218,7 +218,7 @@ class DamagedFile:
         for row in _readable_rows(_DamagedTable(self._connection, table, f"rowid, {columns}", "rowid", self.lose)):
             seen.add(row[0])
             yield row[1:]
-        # A page whose head is damaged can end a walk over the table in silence, while its rows can still be looked up.
+        # A damaged page header can end a scan of the table without an error, while rows can still be looked up.
         failed = 0
         for key in self._other_keys(table, seen, last_key):
             if failed >= _FAILED_LOOKUPS_LIMIT:
@@ -230,7 +230,7 @@ class DamagedFile:
                 failed += 1
 
     def _other_keys(self, table: str, seen: set[int], last_key: int) -> Iterator[int]:
-        """Yield row numbers that a walk has not met: those of the indexes, and where none is whole, all small ones."""
+        """Yield row numbers that are not in *seen*: those of the indexes, or where none is whole, up to a limit."""
         indexed, whole = set[int](), False
         for index in self._indexes(table):
             with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
@@ -255,9 +255,9 @@ class DamagedFile:
         test = " AND ".join(f"{name} IS ?" for name in key)
         for index in self._indexes(table):
             with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
-                for found in self.execute(f"SELECT {names} FROM {table} INDEXED BY {index}").fetchall():
-                    if found not in seen:
-                        rows = iter(self.execute(f"SELECT {names}, {columns} FROM {table} WHERE {test}", found))
+                for row_key in self.execute(f"SELECT {names} FROM {table} INDEXED BY {index}").fetchall():
+                    if row_key not in seen:
+                        rows = iter(self.execute(f"SELECT {names}, {columns} FROM {table} WHERE {test}", row_key))
                         yield from self._unseen(table, rows, len(key), seen)
 
     def _unseen(self, table: str, rows: Iterator[Row], width: int, seen: set[Row]) -> Generator[Row, None, bool]:
@@ -281,7 +281,7 @@ class DamagedFile:
         return False
 
     def _indexes(self, table: str) -> list[str]:
-        """Return the indexes that have every row of *table*; the key of one without row numbers is the table itself."""
+        """Return the indexes that have every row of *table*, without its primary key, which may be the table itself."""
         sql = "SELECT name FROM pragma_index_list(?) WHERE NOT partial AND origin <> 'pk'"
         with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
             return [f'"{name}"' for (name,) in self.execute(sql, (table,))]
@@ -290,56 +290,56 @@ class DamagedFile:
     def _count(self, table: str) -> int | None:
         """Return how many rows the table or an index of it has, the greatest number; None where none can be read."""
         counts = []
-        for way in ("NOT INDEXED", *(f"INDEXED BY {index}" for index in self._indexes(table))):
+        for clause in ("NOT INDEXED", *(f"INDEXED BY {index}" for index in self._indexes(table))):
             with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
-                counts.append(int(fetch_one(self._connection, f"SELECT count(*) FROM {table} {way}")[0]))
+                counts.append(int(fetch_one(self._connection, f"SELECT count(*) FROM {table} {clause}")[0]))
         return max(counts, default=None)
 
 
 def _columns(connection: Connection, table: str) -> list[str]:
-    """Return the names of the columns of *table*; none where it is not there."""
+    """Return the names of the columns of *table*; none where it does not exist."""
     return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
 
 
 _FEW_KEYS, _MOST_KEYS = 100_000, 10_000_000
-"""Number of keys looked up one by one where the number of rows is unknown, and the most of them."""
+"""Keys looked up one by one where the last key is unknown, and the most where it is known."""
 _FAILED_LOOKUPS_LIMIT = 1000
 """Look-ups that may fail in a row before a table is given up."""
 _LEAST_KEY, _GREATEST_KEY = -(2**63), 2**63 - 1
 _DOUBLINGS: Final = 63
 _JUMPS_KEPT: Final = 64
-"""Jumps in the keys before damage that are looked at again."""
+"""Gaps in the keys just before damage that are read again."""
 _PROBES: Final = 4096
-"""Places at which a stretch that cannot be read from either end is looked into."""
+"""Keys probed inside a range that cannot be read from either end."""
 _FAILED_READS_LIMIT: Final = 100_000
-"""Reads that may fail in one table before what is left of its damaged part is given up."""
+"""Reads that may fail in one table before the rest of its damaged part is given up."""
 _DAMAGE_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, UnicodeDecodeError)
 
 
 def _readable_rows(reader: _DamagedTable) -> Iterator[Row]:
     """Yield every row of a table that can be read, each once, in no order.
 
-    Damage costs only the rows on the damaged pages: a stretch of keys is read from both ends until it fails, then
-    places inside are looked for from which it can be read again. Keys below the first row and above the last belong to
-    the first and last page: where these are damaged, such a stretch is nearly endless, so places near what was read
+    Damage costs only the rows on the damaged pages: a range of keys is read from both ends until a read fails, then
+    keys inside are probed from which it can be read again. Keys below the first row and above the last belong to the
+    first and last page: where these are damaged, such a range is nearly endless, so keys near the rows that were read
     come first.
     """
-    stretches = [(_LEAST_KEY, _GREATEST_KEY)]
-    while stretches and reader.tries > 0:
-        low, high = stretches.pop()
+    ranges = [(_LEAST_KEY, _GREATEST_KEY)]
+    while ranges and reader.tries > 0:
+        low, high = ranges.pop()
         if (upwards := (yield from reader.read(low, high))) is None:
             continue
         if (downwards := (yield from reader.read(low, high, down=True))) is None:
             continue
-        stretches += [*upwards.jumps, *downwards.jumps]
+        ranges += [*upwards.jumps, *downwards.jumps]
         if upwards.reached < downwards.reached:
-            stretches += reader.split(upwards.reached, downwards.reached)
+            ranges += reader.split(upwards.reached, downwards.reached)
 
 
 class _ReadFailure(NamedTuple):
-    """The key short of which a reading failed.
+    """Failure of a read: the next key when it failed.
 
-    *jumps* are stretches that were passed over just before: a page of noise can hold a key far ahead.
+    *jumps* are the gaps in the keys just before it: a damaged page can hold a key far ahead, so they are read again.
     """
 
     reached: int
@@ -347,7 +347,7 @@ class _ReadFailure(NamedTuple):
 
 
 class _DamagedTable:
-    """Reader of one damaged table; *tries* are left until it is given up."""
+    """Reader of one damaged table, which is given up after *tries* more failed reads."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class _DamagedTable:
         self._up, self._down, self._one = select, f"{select} DESC", f"{select} LIMIT 1"
 
     def read(self, low: int, high: int, *, down: bool = False) -> Generator[Row, None, _ReadFailure | None]:
-        """Yield rows from *low* on, or from *high* down, that were not yielded before; return where it failed."""
+        """Yield new rows from *low* on, or from *high* down; return the failure, None where all were read."""
         key, step = (high, -1) if down else (low, 1)
         jumps = deque[tuple[int, int]](maxlen=_JUMPS_KEPT)
         try:
@@ -382,9 +382,9 @@ class _DamagedTable:
                 number = int(str(row[0]))
                 if (number - key) * step > 0:
                     jumps.append((number + 1, key) if down else (key, number - 1))
-                key, known = number + step, hash((str(number), row))
-                if known not in self._seen:
-                    self._seen.add(known)
+                key, row_hash = number + step, hash((str(number), row))
+                if row_hash not in self._seen:
+                    self._seen.add(row_hash)
                     yield row[1:]
         except _DAMAGE_ERRORS:
             self.tries -= 1
@@ -392,7 +392,7 @@ class _DamagedTable:
         return _ReadFailure(min(max(key, low), high), [*jumps])
 
     def split(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Return the stretches beside the first place found inside from which rows can be read; none if there is none.
+        """Return the ranges below and from the first key inside that can be read; none if there is none.
 
         *low* and *high* themselves are known to fail.
         """
@@ -409,7 +409,7 @@ class _DamagedTable:
 
 
 def _probe_keys(low: int, high: int) -> Iterable[int]:
-    """Yield places between *low* and *high*: ever farther from both ends and from 0, then all over."""
+    """Yield keys between *low* and *high*: at growing distances from both ends and from 0, then evenly spread."""
     if low < 0 < high:
         yield from (key for power in range(_DOUBLINGS) for key in (1 << power, -1 << power) if low < key < high)
     step = 1

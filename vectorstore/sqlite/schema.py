@@ -6,9 +6,8 @@ store_facts   the space, the one that is being filled, the analyzer, the declare
 namespaces    name, write number, how many entries, the sums of checksums, where the change log begins
 entries       id, revision, text, context, metadata (canonical JSON), why it has no vector, checksum
 vectors       float32 little-endian, Euclidean norm, checksum
-next_vectors  the same of the space that is being filled; at a switch the two tables change names, and with them
-              their indexes change owners
-next_no_vector  why an entry has no vector there
+next_vectors  the same for the space being filled; a switch swaps the names of the two tables, not of their indexes
+next_no_vector  why an entry has no vector in that space
 terms         the dictionary of a namespace; numbers are never used twice            (derived)
 forward       the terms of an entry in order, as numbers                             (derived)
 changes       which entry changed at which write number; *removed* is the id of one that went
@@ -46,7 +45,7 @@ from vectorstore.value_class import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """The settings of a store; *recorded* says whether a file has them."""
+    """Settings of a store; *recorded* is True where a file has them."""
 
     space: Space | None = None
     analyzer: Analyzer = field(default_factory=Analyzer)
@@ -54,7 +53,7 @@ class StoreSettings:
     recorded: bool = False
 
     def agreed(self, *, space: Space | None, analyzer: Analyzer | None, fields: Sequence[str] | None) -> StoreSettings:
-        """Return the settings to use when these are recorded and those are given; a difference raises."""
+        """Return these settings completed by the arguments; raise where one differs from a recorded setting."""
         if self.space is not None and space is not None and space != self.space:
             raise SpaceMismatch(self.space, space)
         if self.recorded and analyzer is not None and analyzer != self.analyzer:
@@ -70,7 +69,7 @@ class StoreSettings:
 
 
 def read_settings(connection: Connection) -> StoreSettings:
-    """Return what the file has recorded."""
+    """Return the settings that the file has recorded."""
     facts: dict[str, str] = dict(
         iterate_rows(connection, "SELECT name, value FROM store_facts WHERE name IN ('space', 'analyser', 'fields')")
     )
@@ -88,7 +87,7 @@ def read_settings(connection: Connection) -> StoreSettings:
 
 
 def record_settings(connection: Connection, settings: StoreSettings) -> None:
-    """Record *settings*."""
+    """Record *settings* in the file."""
     _write_store_fact(connection, "analyser", {"language": settings.analyzer.language})
     record_fields(connection, settings.fields)
     if settings.space is not None:
@@ -101,13 +100,13 @@ def record_fields(connection: Connection, fields: Sequence[str]) -> None:
 
 
 def write_space(connection: Connection, space: Space, name: str = SPACE_FACT) -> None:
-    """Record a space."""
+    """Record *space* as the fact *name*, in the place of what was recorded."""
     facts = {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
     _write_store_fact(connection, name, facts)
 
 
 def record_space(connection: Connection, space: Space) -> None:
-    """Record the space of a file that has none; another one raises."""
+    """Record the space of a file; ``SpaceMismatch`` where it has another."""
     known = read_space(connection)
     if known is not None and known != space:
         raise SpaceMismatch(known, space)
@@ -122,13 +121,13 @@ def _write_store_fact(connection: Connection, name: str, value: object) -> None:
 
 
 def begin_migration(connection: Connection, space: Space) -> None:
-    """Record that *space* is being filled."""
+    """Record *space* as the one being filled."""
     check_migration_start(space, read_space(connection), read_space(connection, NEXT_SPACE_FACT))
     write_space(connection, space, NEXT_SPACE_FACT)
 
 
 def migration_state(connection: Connection) -> SpaceMigration | None:
-    """Return how far the second space is."""
+    """Return the progress of the space migration, None where none is under way."""
     space = read_space(connection, NEXT_SPACE_FACT)
     if space is None:
         return None
@@ -150,7 +149,7 @@ def migration_state(connection: Connection) -> SpaceMigration | None:
 
 
 def abort_migration(connection: Connection) -> None:
-    """Forget the second space and all that it has."""
+    """Delete the space being filled, with its vectors and reasons."""
     connection.execute("DELETE FROM next_vectors")
     connection.execute("DELETE FROM next_no_vector")
     connection.execute("UPDATE namespaces SET next_tally = 0 WHERE next_tally <> 0")
@@ -158,7 +157,7 @@ def abort_migration(connection: Connection) -> None:
 
 
 def commit_migration(connection: Connection, space: Space) -> None:
-    """Make the second space the one in use, and drop what was; every index then loads afresh."""
+    """Switch to the space that was filled, and delete the old vectors; every index then loads afresh."""
     check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
     check_migration_complete(migration_state(connection))
     _write_reasons(connection)
@@ -175,7 +174,7 @@ def commit_migration(connection: Connection, space: Space) -> None:
 
 
 def _write_reasons(connection: Connection) -> None:
-    """Let *no_vector* and the checksum of each entry say what holds in the second space."""
+    """Set *no_vector* and the checksum of each entry to its state in the space that was filled."""
     changed = fetch_all(
         connection,
         "SELECT key, reason FROM next_no_vector UNION ALL"
@@ -211,7 +210,7 @@ _VECTORS_TABLE_SQL: Final = """
 
 
 def m001_store_tables(connection: Connection) -> None:
-    """Make the first tables."""
+    """Create the tables of the first version."""
     for statement in (
         "CREATE TABLE store_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
         """
@@ -285,13 +284,13 @@ def m001_store_tables(connection: Connection) -> None:
 
 
 LOST_NAME: Final = "its name was lost ({})"
-"""Name of a salvaged namespace whose own cannot be read any more, by its key."""
+"""Name of a salvaged namespace whose own is lost, formatted with its key."""
 
 
 class StoreTables:
-    """The component that owns these tables; *analyzer* makes the derived terms where the file has none recorded.
+    """Component of the store's tables; *analyzer* makes the terms where the file has none recorded.
 
-    *lost_name* is the name of a salvaged namespace whose own is lost, by its key.
+    *lost_name* is the name of a salvaged namespace whose own is lost, formatted with its key.
     """
 
     name = "store"
@@ -306,7 +305,7 @@ class StoreTables:
         return verify_store_tables(connection, self._recorded_analyzer(connection))
 
     def rebuild(self, connection: Connection) -> None:
-        """Make terms and the forward index again from the entries; every index then loads afresh."""
+        """Rebuild terms and the forward index from the entries; every index then loads afresh."""
         analyzer = self._recorded_analyzer(connection)
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
@@ -323,7 +322,7 @@ class StoreTables:
         _salvage_rows(source, target, self._lost_name)
         try:
             read_settings(target)
-        except DamageError:  # settings that were lost are those given here, without a space
+        except DamageError:  # lost settings become this component's, without a space
             target.execute("DELETE FROM store_facts WHERE name <> 'next_key'")
             record_settings(target, StoreSettings(analyzer=self.analyzer))
         recount_tallies(target)
@@ -339,34 +338,34 @@ _SETTING_FACTS = ("space", "next_space", "analyser", "fields")
 
 
 def _salvage_rows(source: SalvageSource, target: Connection, lost_name: str) -> None:
-    """Copy what can be read and is what was written.
+    """Copy the readable rows whose checksums hold.
 
-    A vector that is lost makes its entry pending; a namespace whose name is lost is given another.
+    An entry whose vector is lost becomes pending. A namespace whose name is lost gets another.
     """
     _copy_facts(source, target)
     revisions = _copy_namespaces(source, target)
-    claims: dict[int, list[_SalvagedEntry]] = {}
-    late: list[Row] = []
+    saved_entries: dict[int, list[_SalvagedEntry]] = {}
+    duplicates: list[Row] = []
     last = 0
     for row in source.rows("entries", _ENTRY_COLUMNS, last_key=_last_key(source)):
-        if row[0] in claims:  # a damaged key: two rows have the same
-            late.append(row)
+        if row[0] in saved_entries:  # a damaged key: another row has the same
+            duplicates.append(row)
             continue
-        _copy_entry(source, target, row, row[0], revisions, claims, lost_name)
+        _copy_entry(source, target, row, row[0], revisions, saved_entries, lost_name)
         last = max(last, row[0])
-    last = max(last, _last_key(source) if late else 0)
-    for row in late:
+    last = max(last, _last_key(source) if duplicates else 0)
+    for row in duplicates:
         last += 1
-        _copy_entry(source, target, row, last, revisions, claims, lost_name)
+        _copy_entry(source, target, row, last, revisions, saved_entries, lost_name)
     for namespace, revision in revisions.items():
         target.execute("UPDATE namespaces SET revision = max(revision, ?) WHERE key = ?", (revision, namespace))
-    _copy_vectors(source, target, claims)
+    _copy_vectors(source, target, saved_entries)
     _set_next_key(target, last)
 
 
 @dataclass(frozen=True, slots=True)
 class _SalvagedEntry:
-    """An entry that was saved as *key*; its vectors are those of the key under which it was found, if it has any."""
+    """Entry saved under *key*, which is a new one where two rows had the same."""
 
     key: int
     id: str
@@ -380,10 +379,10 @@ def _copy_entry(
     row: Row,
     key: int,
     revisions: dict[int, int],
-    claims: dict[int, list[_SalvagedEntry]],
+    saved_entries: dict[int, list[_SalvagedEntry]],
     lost_name: str,
 ) -> None:
-    """Copy a row of an entry as *key* if it is what was written."""
+    """Copy an entry row under *key* if its checksum holds."""
     stored_key, namespace, *content, checksum = row
     has_vector = _written_with_vector(content, checksum)
     if has_vector is None or not isinstance(namespace, int):
@@ -398,11 +397,11 @@ def _copy_entry(
         source.lose("entries", "its id is there twice")
         return
     revisions[namespace] = max(revisions[namespace], content[1])
-    claims.setdefault(stored_key, []).append(_SalvagedEntry(key, content[0], namespace, has_vector))
+    saved_entries.setdefault(stored_key, []).append(_SalvagedEntry(key, content[0], namespace, has_vector))
 
 
 def _written_with_vector(content: list[object], checksum: object) -> bool | None:
-    """Return whether an entry row was written with a vector; None where it is not what was written."""
+    """Return whether an entry row was written with a vector; None where its checksum holds in neither case."""
     for has_vector in (True, False):
         if entry_checksum(*content, has_vector=has_vector) == checksum:  # type: ignore[arg-type]
             return has_vector
@@ -439,23 +438,23 @@ def _add_lost_namespace(target: Connection, namespace: int, name: str) -> None:
     target.execute("INSERT INTO namespaces (key, name) VALUES (?, ?)", (namespace, name))
 
 
-def _copy_vectors(source: SalvageSource, target: Connection, claims: dict[int, list[_SalvagedEntry]]) -> None:
-    lost = {claim.key for claimed in claims.values() for claim in claimed if claim.has_vector}
+def _copy_vectors(source: SalvageSource, target: Connection, saved_entries: dict[int, list[_SalvagedEntry]]) -> None:
+    lost = {entry.key for entries in saved_entries.values() for entry in entries if entry.has_vector}
     for table in ("vectors", "next_vectors"):
         for key, checksum, blob in source.rows(table, "key, checksum, vector", last_key=_last_key(source)):
-            for claim in claims.get(key, ()):
-                if checksum != vector_checksum(claim.id, blob) or len(blob) % 4:
+            for entry in saved_entries.get(key, ()):
+                if checksum != vector_checksum(entry.id, blob) or len(blob) % 4:
                     source.lose(table, "content differs from its checksum")
                     continue
-                if table == "next_vectors" or claim.has_vector:
+                if table == "next_vectors" or entry.has_vector:
                     norm = float(np.linalg.norm(np.frombuffer(blob, dtype="<f4").astype(np.float64)))
-                    row = (claim.key, claim.namespace, norm, checksum, blob)
+                    row = (entry.key, entry.namespace, norm, checksum, blob)
                     target.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?, ?, ?)", row)
-                    lost -= {claim.key} if table == "vectors" else set()
+                    lost -= {entry.key} if table == "vectors" else set()
     for key, reason, checksum in source.rows("next_no_vector", "key, reason, checksum"):
-        for claim in claims.get(key, ()):
-            if checksum == reason_checksum(claim.id, reason):
-                values = (claim.key, claim.namespace, reason, checksum)
+        for entry in saved_entries.get(key, ()):
+            if checksum == reason_checksum(entry.id, reason):
+                values = (entry.key, entry.namespace, reason, checksum)
                 target.execute("INSERT OR IGNORE INTO next_no_vector VALUES (?, ?, ?, ?)", values)
     for key in lost:  # an entry whose vector is lost is pending now
         content = fetch_one(
@@ -466,14 +465,14 @@ def _copy_vectors(source: SalvageSource, target: Connection, claims: dict[int, l
 
 
 def _set_next_key(target: Connection, last: int) -> None:
-    """See to it that no key is used twice."""
+    """Record a next key above every key in use."""
     known = fetch_first(target, "SELECT value FROM store_facts WHERE name = 'next_key'")
     following = max(last + 1, 1 if known is None else int(known[0]))
     target.execute("INSERT OR REPLACE INTO store_facts VALUES ('next_key', ?)", (str(following),))
 
 
 def _last_key(source: SalvageSource) -> int:
-    """Return the last key that was given, as far as the file knows."""
+    """Return the recorded next key, above all keys in use; 0 where it cannot be read."""
     value = _read_store_fact(source, "next_key")
     return int(value) if isinstance(value, str) and value.isdigit() else 0
 

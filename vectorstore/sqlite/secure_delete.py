@@ -1,12 +1,12 @@
 """Secure deletion: erased bytes leave the log and the file, and a removed copy leaves the disk.
 
 - Erasure: a durable mark, the checkpoint that empties the log, and the clearing of what SQLite left between the rows of
-  pages (``page_gaps``). What a reader prevents is tried again.
-- Compaction: the file's pages written anew without the free ones. SQLite does it as one transaction through the log
-  (``VACUUM``), so a crash leaves the file as it was, and readers keep their state meanwhile; the file itself shrinks
-  when the log is moved into it, which needs that nobody reads.
-- Wiping of a copy: marked, overwritten, unlinked, so that its freed blocks hold nothing of it. A crash in the midst
-  leaves a file that says by its first bytes whose copy it was, and can be removed again.
+  pages (``page_gaps``). A step that a reader prevents is tried again.
+- Compaction: the file's pages rewritten without the free ones. SQLite does it as one transaction through the log
+  (``VACUUM``), so a crash leaves the file as it was, and readers keep their state meanwhile. The file itself shrinks
+  when the log is moved into it, which needs a moment without readers.
+- Wiping of a copy: marked, overwritten, unlinked, so that its freed blocks hold nothing of it. After a crash the first
+  bytes of the file name the original, so that the copy can be removed again.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _OPEN_FLAGS: Final = os.O_RDWR | sum(getattr(os, name, 0) for name in ("O_NOFOLL
 
 
 def wipe_file(path: Path, *, of: str) -> None:
-    """Take the file at *path*, a copy of the file whose identity is *of*, and what SQLite made beside it, away.
+    """Overwrite and remove the file at *path*, a copy of the file with the identity *of*, and SQLite's files beside it.
 
-    A file with another name elsewhere (a hard link) is not overwritten: only this name goes. A disk that cannot
-    overwrite (it is full, and writes elsewhere) does not keep the file from going.
+    A file with another hard link is not overwritten: only this name is removed. Where the disk cannot overwrite (it is
+    full, and writes elsewhere), the file is removed all the same.
     """
     for file in (path, *(path.with_name(path.name + end) for end in SIDE_FILE_SUFFIXES)):
         with suppress(OSError):
@@ -42,7 +42,7 @@ def wipe_file(path: Path, *, of: str) -> None:
 
 
 def is_half_wiped(path: Path, *, of: str) -> bool:
-    """Return whether the file at *path* is what a crash in the midst of ``wipe_file`` has left."""
+    """Return whether the file at *path* was left by a crash during ``wipe_file``."""
     mark = _wiped_copy_mark(of)
     with path.open("rb") as file:
         return file.read(len(mark)) == mark
@@ -77,9 +77,9 @@ def _write_all(descriptor: int, data: bytes) -> int:
 
 _ERASURE_FACT = "erasure"
 _FINISHED = ""
-"""The mark's value when nothing is pending. The row stays: taking it out would leave its place in its page."""
+"""Value of the mark when nothing is pending. The row stays: deleting it would leave a gap in its page."""
 _MAX_TRIES: Final = 5
-"""Times the log is emptied before writers who come in between prevail for now."""
+"""Checkpoints tried in one call while another process keeps writing."""
 
 
 def set_erasure_mark(connection: apsw.Connection, value: str) -> None:
@@ -88,15 +88,15 @@ def set_erasure_mark(connection: apsw.Connection, value: str) -> None:
 
 
 def erasure_mark(connection: apsw.Connection) -> str | None:
-    """Return the mark, if there is one."""
+    """Return the mark of an unfinished erasure, None where there is none."""
     return read_fact(connection, _ERASURE_FACT) or None
 
 
 def finish_erasure(connection: apsw.Connection, path: Path) -> bool:
-    """Empty the log, clear the gaps of pages, and take the mark away; False when a reader or a full disk prevents it.
+    """Empty the log, clear the gaps of pages, and remove the mark; False when a reader or a full disk prevents it.
 
     Gaps are cleared under the write lock and with an empty log, so nobody changes the file meanwhile. Other connections
-    hold old pages in memory until they see the commit that takes the mark away; none can write before that.
+    hold old pages in memory until they see the commit that removes the mark; none can write before that.
     """
     try:
         if erasure_mark(connection) is None:
@@ -117,17 +117,17 @@ def finish_erasure(connection: apsw.Connection, path: Path) -> bool:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
     except (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.TooBigError):
-        pass  # what was deleted is deleted and the mark is durable: the next try comes
+        pass  # the deletion is committed and the mark durable: a later call tries again
     return False
 
 
 def truncate_log(connection: apsw.Connection) -> bool:
-    """Move the log into the file and cut it to nothing; False when a reader prevents it for the busy timeout."""
+    """Move the log into the file and truncate it; False when a reader prevents it for the busy timeout."""
     try:
-        # That it was busy comes as a value in the first column, not as an error.
+        # A busy file is reported in the first column, not as an error.
         ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return not busy
-    except apsw.BusyError:  # another connection empties it at this moment
+    except apsw.BusyError:  # another connection is truncating it
         return False
 
 
@@ -137,7 +137,7 @@ def size_on_disk(path: Path) -> int:
 
 
 def vacuum(connection: apsw.Connection, path: Path) -> None:
-    """Write the pages anew, into the log, in one transaction."""
+    """Rewrite the pages, through the log, in one transaction."""
     try:
         connection.execute("VACUUM")
     except apsw.NoMemError as error:

@@ -1,8 +1,8 @@
-"""Transactions on one file from many threads: each block is one transaction, blocks inside blocks are joined.
+"""Transactions on one file from many threads: each block is one transaction, which nested blocks join.
 
-The connections are owned here: the one that writes, whose turn threads take, and one for each thread that reads at the
-moment, kept for the next. A file that this user cannot write, and nobody is seen to write, is read without anything
-beside it; such a connection serves one transaction, which notices at its end when somebody began to write after all.
+The connections are owned here: one writer, which threads use in turn, and one reader for each thread that reads, kept
+in a pool. A file that this user cannot write, and that nobody seems to write, is read without files beside it. Such a
+connection serves one transaction, which raises at its end if the file was written meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WriteTransaction:
 
     @contextmanager
     def outer(self) -> Iterator[None]:
-        """Take the write lock, and make durable what the block leaves; nothing else can commit on this connection."""
+        """Take the write lock, run the block and commit; nothing else can commit on this connection."""
         self.connection.set_commit_hook(lambda: not self._committing)
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -59,7 +59,7 @@ class WriteTransaction:
 
     @contextmanager
     def inner(self) -> Iterator[None]:
-        """A part that is undone alone when it fails; what it asked to run after the commit is dropped."""
+        """Run the block in a savepoint; if it fails, it is undone alone and its callbacks are dropped."""
         self._depth += 1
         name, mark = f"inner_{self._depth}", len(self.callbacks)
         self.connection.execute(f"SAVEPOINT {name}")
@@ -77,7 +77,7 @@ class WriteTransaction:
 
 
 def run_callbacks(callbacks: list[Callable[[], object]]) -> None:
-    """Run what waited for the commit; one that fails stops no other, and the first error is raised."""
+    """Run the callbacks of a commit, all of them, and raise the first error at the end."""
     errors: list[BaseException] = []
     for callback in callbacks:
         try:
@@ -125,11 +125,11 @@ class ReadPool:
             raise BusyError(f"{self._path}: another user wrote while it was read; try again")
 
     def connections(self) -> list[apsw.Connection]:
-        """Return every open one."""
+        """Return every open connection."""
         return [*self._idle, *self._lent]
 
     def close(self) -> None:
-        """Close those that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -156,11 +156,11 @@ class ReadPool:
 
 
 def _end_transaction(connection: apsw.Connection) -> bool:
-    """End the transaction; a cursor that someone kept half read would hold its state open, and fails here."""
+    """Roll back, which aborts cursors left half read; return whether the connection can be used again."""
     try:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-    except apsw.Error:  # whatever ails it, it is closed and not used again
+    except apsw.Error:  # the caller closes it
         return False
     return connection.txn_state("main") == apsw.SQLITE_TXN_NONE
 
@@ -175,11 +175,11 @@ class _ThreadBlocks(threading.local):
 
     writing: WriteTransaction | None = None
     reading: Sequence[apsw.Connection] = ()
-    """Its connection; emptied when the block is over, in whichever thread that is."""
+    """Connection of the thread's read; emptied when the block ends, even if another thread ends it."""
 
 
 class Transactions:
-    """The transactions of an opened file. *check* is the first read of each; what it raises refuses it."""
+    """Transactions of an opened file. *check* is the first read of each; its error ends the transaction."""
 
     def __init__(
         self, path: Path, opened: OpenedFile, *, check: Callable[[apsw.Connection], None], busy_timeout: float
@@ -196,18 +196,18 @@ class Transactions:
 
     @property
     def read_only(self) -> bool:
-        """Return whether nothing can be written."""
+        """Return whether the file can only be read."""
         return self._writer is None
 
     @property
     def writing(self) -> WriteTransaction | None:
-        """This thread's present transaction that writes."""
+        """Return this thread's write transaction, None outside ``write``."""
         self._usage.check_process()
         return self._local.writing
 
     @property
     def reading(self) -> bool:
-        """Return whether this thread is inside ``read``, on a state of its own."""
+        """Return whether this thread has a read transaction of its own."""
         self._usage.check_process()
         return bool(self._local.reading)
 
@@ -229,7 +229,7 @@ class Transactions:
 
     @contextmanager
     def read_fresh(self, *, fresh: bool = True) -> Iterator[apsw.Connection]:
-        """A transaction of its own; on a *fresh* connection it sees the disk, not pages kept in memory."""
+        """Begin a separate read transaction; on a *fresh* connection it sees the disk, not cached pages."""
         with self.inside():
             check_same_file(self._path, self._place)
             with self._readers.transaction(fresh=fresh) as connection:
@@ -254,9 +254,9 @@ class Transactions:
                         self._local.writing = writing
                         self._check(connection)
                         yield connection
-                        noted = self._note(connection)
+                        note_count = self._run_notes(connection)
                         marked = secure_delete.erasure_mark(connection) is not None
-                    del self._notes[:noted]
+                    del self._notes[:note_count]
                 finally:
                     self._local.writing = None
                 if marked:
@@ -264,20 +264,20 @@ class Transactions:
             run_callbacks(writing.callbacks)
 
     def write_soon(self, note: Callable[[apsw.Connection], object]) -> None:
-        """Write *note* at once where nobody else writes, else with the next commit, or on closing; never wait."""
+        """Run *note* in a transaction, without waiting: at once, or with the next commit, or on closing."""
         self._notes.append(note)
         if self._writer is not None and not self._writer_lock.locked():
             with suppress(BusyError), self.write(wait=False):
                 pass
 
     def present_write(self, operation: str) -> WriteTransaction:
-        """Return this thread's present transaction that writes; *operation* makes no sense without one."""
+        """Return this thread's write transaction; outside ``write`` *operation* is refused."""
         if (writing := self.writing) is None:
             raise UnsupportedError(operation, "it belongs inside write()")
         return writing
 
     def finish_erasure(self, *, wait: float) -> bool:
-        """Try to empty the log; *wait* seconds for readers, though never for this thread's own."""
+        """Try to finish an erasure; wait *wait* seconds for readers, not at all inside this thread's own read."""
         with self.inside(), self._writer_turn() as connection, self._waiting(0.0 if self.reading else wait):
             return secure_delete.finish_erasure(connection, self._path)
 
@@ -289,9 +289,9 @@ class Transactions:
                 raise BusyError(f"{self._path}: somebody reads it, so it cannot be made smaller now; try again")
 
     def compact(self, *, wait: float, mark: str) -> bool:
-        """Write the pages anew, then move the log into the file; False when a reader prevents that for now.
+        """Rewrite the pages, then move the log into the file; False when a reader prevents that for now.
 
-        Then *mark* is left, so that it is tried again. Not inside ``write`` or ``read`` of this thread.
+        In that case *mark* is recorded, so that it is tried again. Not inside ``write`` or ``read`` of this thread.
         """
         with self.inside():
             with self._writer_turn() as connection:
@@ -328,7 +328,7 @@ class Transactions:
 
     @contextmanager
     def _waiting(self, seconds: float) -> Iterator[None]:
-        """Let the writing connection wait so long for other connections; its turn is this thread's."""
+        """Set the writer's busy timeout to *seconds* for the block, in which this thread has the writer."""
         assert self._writer is not None
         self._writer.set_busy_timeout(milliseconds(seconds))
         try:
@@ -336,7 +336,7 @@ class Transactions:
         finally:
             self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
 
-    def _note(self, connection: apsw.Connection) -> int:
+    def _run_notes(self, connection: apsw.Connection) -> int:
         count = len(self._notes)
         for note in self._notes[:count]:
             note(connection)
@@ -344,12 +344,12 @@ class Transactions:
 
     def _erase_quietly(self, connection: apsw.Connection) -> None:
         self._unfinished = True
-        # The commit is durable, and so is the mark: whatever ails the file is not its error.
+        # The commit and the mark are durable, so an error here is none of the commit.
         with suppress(apsw.Error), self._waiting(0.0):
             self._unfinished = not secure_delete.finish_erasure(connection, self._path)
 
     def _erase_if_idle(self) -> None:
-        """Try again what a reader prevented, now that one has left; not while somebody writes."""
+        """Retry an erasure that a reader prevented, unless a thread is writing."""
         if self._writer is not None and self._writer_lock.acquire(blocking=False):
             try:
                 self._erase_quietly(self._writer)
@@ -364,7 +364,7 @@ class Transactions:
         if self._writer is not None:
             if self._notes and not self._writer.in_transaction:
                 with suppress(apsw.Error), self._writer:
-                    self._note(self._writer)
+                    self._run_notes(self._writer)
             self._erase_quietly(self._writer)
             with translate_errors(self._path, self._writer):
                 self._writer.close(True)

@@ -1,11 +1,11 @@
 """Vector search inside SQLite, for vectors that are not kept in memory.
 
 sqlite-vec's scalar functions scan the rows in float32. Its rounding is bounded, so every row that may still belong to
-the best k is a candidate, cut by value and never by count; the candidates' final scores come by the same fixed
-computation as everywhere, so the answers equal those from memory. Rows whose squares could vanish or overflow in
-float32 are always candidates.
+the best k is a candidate: the cut is by score, not by count. Candidates are scored again by the computation of every
+engine, so the results equal those from memory. Rows whose squares could underflow or overflow in float32 are always
+candidates.
 
-sqlite-vec has no inner product: that is the cosine times both norms, of which a row keeps its own.
+sqlite-vec has no inner product: it is the cosine times both norms, and each row stores its own.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LARGEST_LIMIT: Final = 2**63 - 1
 _SAFE_NORM_SQL: Final = "v.norm BETWEEN 1e-15 AND 1e15"
 _INFINITY_SQL: Final = "9e999"
 _UNDERFLOW: Final = 1e-17
-"""Above what squares that vanish in float32 can add to a distance."""
+"""Upper bound of what squares that underflow in float32 can add to a distance."""
 
 
 class SqlVectorSearch:
-    """The k nearest rows of one namespace that pass *where*, found by SQLite."""
+    """Search by SQLite for the nearest rows of one namespace that pass *where*."""
 
     def __init__(self, connection: apsw.Connection, space: Space, namespace: int, where: FilterNode) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class SqlVectorSearch:
             self._rows = f"vectors AS v JOIN entries AS e ON e.key = v.key WHERE v.namespace = ? AND ({condition})"
 
     def nearest(self, query: Vector, k: int, min_score: float | None) -> Ranking:
-        """Return (key, score), best first, ties by id. *query* as it was given, float32."""
+        """Return (key, score) of the *k* nearest rows, best first, ties by id. *query* is raw float32."""
         if k == 0:
             return []
         keys = self._candidates(query, k)
@@ -86,7 +86,7 @@ class SqlVectorSearch:
         return [key for (key,) in rows]
 
     def _highest(self) -> str:
-        """SQL for the highest score that a row can have, given the rounding."""
+        """Return the SQL for the highest score that a row can have, given the rounding."""
         score = {
             Metric.COSINE: "1.0 + ? - vec_distance_cosine(v.vector, ?)",
             Metric.DOT: "v.norm * ? * (1.0 + ? - vec_distance_cosine(v.vector, ?))",
@@ -102,7 +102,7 @@ class SqlVectorSearch:
         return (error, unit) if self._space.metric == Metric.COSINE else (length, error, unit)
 
     def _lowest(self, norm: float, high: float, error: float, length: float) -> float:
-        """The lowest score that the row of *high* can have."""
+        """Return the lowest score that a row can have whose highest is *high*."""
         if math.isinf(high):
             return -math.inf
         if self._space.metric == Metric.COSINE:

@@ -1,4 +1,4 @@
-"""The parent's side of a peer: a process of its environment, a JSON line in and a JSON line out."""
+"""Peers in a process of their own environment: a JSON line in and a JSON line out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "ANONYMIZED_TELE
 
 
 class Peer:
-    """A system whose *package* (with its version) is installed apart and whose *script* stands in ``scripts``.
+    """System whose *package* (with its version) has an environment of its own, run by a *script* in ``scripts``.
 
-    It is given what the baselines are: date, speaker and text in a line.
+    Its items are those of the baselines: date, speaker and text in a line.
     """
 
     package: ClassVar[str]

@@ -40,14 +40,14 @@ class Cosine:
 
 
 class CosineOfSentences(Cosine):
-    """With the sentence encoder."""
+    """Cosine with the sentence encoder."""
 
     def embedder(self) -> Embedder:
         return SentenceEncoder()
 
 
 class CosineOfOnnx(Cosine):
-    """With the ONNX model in the folder that ``TELLBACK_BENCH_ONNX`` names."""
+    """Cosine with the ONNX model in the folder that ``TELLBACK_BENCH_ONNX`` names."""
 
     def embedder(self) -> Embedder:
         return onnx_embedder()

@@ -1,4 +1,4 @@
-"""The latest items, whatever is asked: what a window over the conversation holds."""
+"""The latest items for every question, like a window over the conversation."""
 
 from __future__ import annotations
 

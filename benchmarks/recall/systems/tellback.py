@@ -17,7 +17,7 @@ from memory.internals import LocalWordVectors
 from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-"""The clock of a run stands still: what is asked about "last month" must not depend on the day of the run."""
+"""Fixed time of every run, so that questions about "last month" do not depend on the day of the run."""
 
 _EVERY = 1_000_000
 
@@ -76,27 +76,27 @@ class Tellback:
 
 
 class TellbackWords(Tellback):
-    """As it is without the extra ``local``: no embedder, and words that match themselves alone."""
+    """Tellback without the extra ``local``: no embedder, and no matches between different words."""
 
     vectors = False
 
 
 class TellbackStatic(Tellback):
-    """With static vectors for notes and turns, too."""
+    """Tellback with static vectors for notes and turns, too."""
 
     def embedder(self) -> Embedder:
         return LocalEmbedder()
 
 
 class TellbackOnnx(Tellback):
-    """With an embedder that it does not know: its profile is measured by probe sentences."""
+    """Tellback with an unknown embedder, whose profile is measured by probe sentences."""
 
     def embedder(self) -> Embedder:
         return onnx_embedder()
 
 
 class TellbackAll(Tellback):
-    """With so many candidates that everything is scored."""
+    """Tellback with a limit of candidates above the number of entries: it scores all."""
 
     def __init__(self, folder: Path, options: Options) -> None:
         settings = options.recall or RecallSettings()
@@ -111,7 +111,7 @@ def _document(memory: Memory) -> str:
 
 
 class WholeText:
-    """Keeps each document whole, so that what is ranked is what the data set judges."""
+    """Chunker that keeps each document whole, as the data set judges whole documents."""
 
     fingerprint = "whole"
 

@@ -1,4 +1,4 @@
-"""numpy by hand: a matrix that grows, a list of rows, a code for each kind. The truth that the others are checked by.
+"""numpy by hand: a matrix that grows, a list of rows, a code for each kind. Its answers check the others.
 
 It keeps nothing on disk until it is closed.
 """

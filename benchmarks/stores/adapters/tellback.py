@@ -63,7 +63,7 @@ class TellbackSqliteTenth(TellbackSqlite):
 
 
 class TellbackNumpy(TellbackSqlite):
-    """In memory; on disk when it is closed."""
+    """Store in memory; on disk when it is closed."""
 
     imports = ("numpy", "vectorstore.engines.numpy_store")
 
