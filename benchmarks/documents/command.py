@@ -70,13 +70,19 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
     with ExitStack() as stack:
         work = given.work or Path(stack.enter_context(TemporaryDirectory()))
         work.mkdir(parents=True, exist_ok=True)
-        rows, ingests = asyncio.run(_measure(folders, work, given.wrong, given.passages, say))
+        rows, doubts, ingests = asyncio.run(_measure(folders, work, given.wrong, given.passages, say))
         reading = _measure_reading(folders, work, say) if given.reading else {}
     lines = [_line(name, rows) for name in ("", *folders)]
     for line in lines:
         say(f"{line['documentation'] or 'all':12}" + "".join(f"{half:>10}" for half in HALVES))
         for figure in FIGURES:
             say(f"  {figure:18}" + "".join(f"{line[half][figure]:8.2f}" for half in HALVES))
+    for row in doubts:
+        say(
+            f"doubted in {row['documentation']:12}"
+            + "".join(f"{row[half]:8.2f}" for half in HALVES)
+            + f"  {row['asked']}"
+        )
     if given.plot:
         from benchmarks.documents.plot import draw
 
@@ -90,7 +96,7 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
             "versions": versions(("tellback", "chromadb", "semantic-text-splitter", "pypdfium2")),
             "packages": given.packages or "",
         }
-        text = json.dumps({"about": about, "ingests": ingests, "lines": lines, **reading}, indent=1)
+        text = json.dumps({"about": about, "ingests": ingests, "lines": lines, "doubts": doubts, **reading}, indent=1)
         given.json.write_text(text + "\n", "utf-8")
     return 0
 
@@ -111,8 +117,8 @@ def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[
 
 async def _measure(
     folders: Mapping[str, Path], work: Path, wrong: str | None, passages_by: str, say: Say
-) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[dict[str, Any]]]:
-    questions, rows, ingests = technical_questions(), [], []
+) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[dict[str, Any]], list[dict[str, Any]]]:
+    questions, rows, doubts, ingests = technical_questions(), [], [], []
     for name, folder in folders.items():
         path = work / f"{name}.db"
         known = path.exists()
@@ -125,6 +131,7 @@ async def _measure(
                 elapsed, used = time.perf_counter() - began, time.process_time() - cpu
                 say(f"{name}: {report} in {elapsed:.1f} s, {used:.1f} s of CPU")
                 ingests.append({"documentation": name, "report": str(report), "seconds": elapsed, "cpu": used})
+            doubts += await _doubts(knowledge, name, questions)
             agent = Agent(QuotingProvider(), memory=memory)
             for question in (question for question in questions if question.documentation == name):
                 passages = [passage.text for passage in await knowledge.retrieve(question.text, _PASSAGES)]
@@ -134,7 +141,24 @@ async def _measure(
                 if question.half == wrong and not outcome[FIGURES[0]]:
                     place = [rank for rank, text in enumerate(passages, start=1) if question.answered_by(text)]
                     say(f"{question.text}\n    said: {answer.text}\n    right passages: {place}")
-    return rows, ingests
+    return rows, doubts, ingests
+
+
+async def _doubts(knowledge: KnowledgeBase, name: str, questions: Sequence[TechnicalQuestion]) -> list[dict[str, Any]]:
+    """Return the shares of *questions* that are doubted: those over the documentation *name*, and all others."""
+    doubted = [(question, (await knowledge.retrieve(question.text)).abstain is not None) for question in questions]
+    lines = []
+    for asked, own in (("its own questions", True), ("questions over others", False)):
+        line: dict[str, Any] = {"documentation": name, "asked": asked}
+        for half in HALVES:
+            chosen = [
+                doubt
+                for question, doubt in doubted
+                if question.half == half and (question.documentation == name) == own
+            ]
+            line[half] = sum(chosen) / len(chosen)
+        lines.append(line)
+    return lines
 
 
 def _line(name: str, rows: Sequence[tuple[TechnicalQuestion, Mapping[str, bool]]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ program asks before it creates a memory for them. Nothing is written.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from memory.documents.ignore_rules import (
     IGNORE_FILES,
+    NOT_BY_ENDING,
     IgnoreRules,
     file_reason,
     folder_reason,
@@ -59,6 +61,7 @@ class FileSelection:
             checked_int(self.max_size, "max_size", least=1)
 
 
+_ENDING: Final = re.compile(r"(?:\*\*/)?\*\.[\w.]+")
 EVERY_FILE: Final = FileSelection()
 _SETTLING_NS: Final = 2_000_000_000
 """Nanoseconds in which a second write may leave the times of a file equal: FAT counts them in steps of 2 s."""
@@ -175,6 +178,7 @@ class _FolderWalk:
         self._selection = selection
         base = root.as_posix()
         self._include = IgnoreRules.parse(selection.include, base)
+        self._named = IgnoreRules.parse([name for name in selection.include if not _ENDING.fullmatch(name)], base)
         self._exclude = IgnoreRules.parse(selection.exclude, base)
         self._items: list[DocumentFile | IngestLine] = []
         self._links: list[tuple[Path, str]] = []
@@ -224,9 +228,11 @@ class _FolderWalk:
                 return ""
             own = folder_reason(path.name, path)
         else:
-            if self._include.matches(path.as_posix()):
-                return ""
             own = file_reason(path.name)
+            if self._named.matches(path.as_posix()):
+                return ""
+            if self._include.matches(path.as_posix()):
+                return own if own in NOT_BY_ENDING else ""
             if self._include.rules and not self._include.reaches(path.as_posix(), self._root.as_posix()):
                 own = own or "not among the files to include"
         if own:

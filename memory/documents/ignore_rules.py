@@ -27,13 +27,16 @@ _MAX_IGNORE_FILE: Final = 1_000_000
 _STYLE_SHEETS: Final = (".css", ".scss", ".less", ".sass", ".styl")
 _SEARCH_INDEXES: Final = frozenset(
     {"searchindex.js", "search_index.js", "search_index.json", "search-index.json", "searchindex.json", "objects.inv"}
-    | {"genindex.html", "genindex-all.html", "py-modindex.html", "search.html", "lunr.json"}
+    | {"py-modindex.html", "search.html", "lunr.json"}
 )
+_MANUAL_INDEX: Final = re.compile(r"(?:genindex(?:-\w+)?|bookindex|ix01|index-all)\.html$")
 _LOCK_FILES: Final = frozenset(
     {"package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock"}
     | {"poetry.lock", "pdm.lock", "uv.lock", "pipfile.lock", "pixi.lock", "cargo.lock", "composer.lock", "gemfile.lock"}
     | {"go.sum", "flake.lock", "mix.lock", "pubspec.lock", "podfile.lock", "packages.lock.json", "gradle.lockfile"}
 )
+NOT_BY_ENDING: Final = frozenset({"hidden", "minified code", "a search index", "the index of a manual", "a lock file"})
+"""Reasons of ``file_reason`` that hold for a file of any ending: including "*.html" asks for none of these."""
 _MINIFIED: Final = re.compile(r"[.-]min\.(?:js|mjs|cjs|css|html|json)$")
 _MAP: Final = re.compile(r"\.(?:map|js\.map|css\.map)$")
 
@@ -179,4 +182,6 @@ def file_reason(name: str) -> str:
         return "a style sheet"
     if name in _SEARCH_INDEXES:
         return "a search index"
+    if _MANUAL_INDEX.match(name):
+        return "the index of a manual"
     return "a lock file" if name in _LOCK_FILES else MEDIA_ENDINGS.get(PurePath(name).suffix, "")

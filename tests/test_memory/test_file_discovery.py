@@ -145,6 +145,7 @@ def test_a_folder_is_discovered_in_order_and_skipped_paths_have_a_reason(tmp_pat
 LEFT_OUT = {
     "app.min.js": "minified code",
     "app.js.map": "a source map",
+    "genindex-A.html": "the index of a manual",
     "searchindex.js": "a search index",
     "theme.css": "a style sheet",
     "uv.lock": "a lock file",
@@ -170,7 +171,8 @@ def test_files_without_text_of_their_own_are_left_out_unless_included(tmp_path):
         tmp_path, "a.js", "build/b.md", "python/pyvenv.cfg", "python/c.md", *(n for n in LEFT_OUT if n[-1] != "/")
     )
     assert dict(names(discover_files(check_paths(tmp_path), LoaderRegistry()))) == LEFT_OUT | {"a.js": "found"}
-    assert found_names(tmp_path, include=["build/**", "*.css"]) == ["build/b.md", "theme.css"]
+    assert found_names(tmp_path, include=["build/**", "*.css", "*.js"]) == ["a.js", "build/b.md", "theme.css"]
+    assert found_names(tmp_path, include=["genindex-*.html", "searchindex.js"]) == ["genindex-A.html", "searchindex.js"]
 
 
 def test_ignore_files_and_patterns_choose_the_files_of_a_folder(tmp_path):

@@ -1,6 +1,7 @@
 """Confidence of a recall: one scale for every store, and the two reasons of abstention.
 
-Inner parts, on no face: ``memory.retrieval.scoring.confidence``, ``memory.retrieval.scoring.scores``.
+Inner parts, on no face: ``memory.retrieval.scoring.confidence``, ``memory.retrieval.scoring.scores``,
+``memory.retrieval.scoring.settings``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
 from memory import run_sync as run
 from memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
+    abstention_bounds,
     assess_confidence,
     bounds_for_size,
     question_bonus,
@@ -22,6 +24,7 @@ from memory.retrieval.scoring.confidence import (
     topic_confidence,
 )
 from memory.retrieval.scoring.scores import ScoredCandidates
+from memory.retrieval.scoring.settings import AbstentionBounds
 from vectorstore import open_store
 
 BOUNDS = (0.3, 0.2)
@@ -155,6 +158,13 @@ def test_the_abstention_bound_grows_with_the_memory_size_up_to_the_bound_of_many
     assert bounds[0] == bounds[1] < 0 < bounds[3]
     assert bounds[1:] == sorted(bounds[1:])
     assert bounds[-1] == bounds[-2] == 0.3
+
+
+def test_the_abstention_bound_of_documents_grows_on_with_their_number():
+    few, large, many = (abstention_bounds(AbstentionBounds(), count, documents=True)[0] for count in (8, 80, 8_000))
+    assert few < large < many
+    turns = [abstention_bounds(AbstentionBounds(), count)[0] for count in (80, 8_000)]
+    assert turns[0] == turns[1]
 
 
 def test_a_topic_bound_below_zero_still_allows_abstention():

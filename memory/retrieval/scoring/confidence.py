@@ -53,17 +53,24 @@ _MAX_BONUS_WORDS = 10
 def abstention_bounds(bounds: AbstentionBounds, count: int, *, documents: bool = False) -> tuple[float, float]:
     """Return the bounds among *count* turns, or chunks of documents: for candidates with a vector, and without."""
     if documents:
-        return bounds_for_size(count, (bounds.document, bounds.document_words), bounds.few_documents)
+        return bounds_for_size(
+            count, (bounds.document, bounds.document_words), bounds.few_documents, growth=bounds.many_documents
+        )
     return bounds_for_size(count, (bounds.conversation, bounds.conversation_words), bounds.few)
 
 
-def bounds_for_size(count: int, bounds: tuple[float, float], reduction: float) -> tuple[float, float]:
+def bounds_for_size(
+    count: int, bounds: tuple[float, float], reduction: float, *, growth: float = 0.0
+) -> tuple[float, float]:
     """Return the bounds of abstention among *count* memories, where those of a large memory are *bounds*.
 
     The best of few chance matches is lower than the best of many: the maximum of n draws grows with the logarithm of n.
-    *reduction* is the share of a bound that is subtracted for each factor e below ``_LARGE_MEMORY``.
+    *reduction* is the share of a bound that is subtracted for each factor e below ``_LARGE_MEMORY``, *growth* the share
+    that is added for each factor e above.
     """
-    with_vector, by_words = (bound * (1 - reduction * max(log(_LARGE_MEMORY / max(count, 1)), 0.0)) for bound in bounds)
+    size = log(max(count, 1) / _LARGE_MEMORY)
+    share = 1 + (growth if size > 0 else reduction) * size
+    with_vector, by_words = (bound * share for bound in bounds)
     return with_vector, by_words
 
 
