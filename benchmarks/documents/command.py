@@ -103,7 +103,8 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
 
 def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[str, Any]:
     """Measure how fast the Python documentation is read, and how much of its text and of a PDF."""
-    speeds = measure_speed(folders["python"], work)
+    with TemporaryDirectory(dir=work) as fresh:  # a second ingest of the same files would skip them
+        speeds = measure_speed(folders["python"], Path(fresh))
     for speed in speeds:
         say(
             f"{speed.pipeline:22} {speed.files} files, {speed.chunks} chunks: {speed.seconds:.1f} s, "
