@@ -108,6 +108,8 @@ _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
 _LISTED_PASSAGES = 3
 """Passages of documents quoted where several things are asked for: each of them is a list by itself."""
+_EMPHASIS = re.compile(r"(?<![*\w`])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![*\w`])")
+_LINK = re.compile(r"(?<![!`])\[([^\[\]\n]+)\]\([^()\s]+\)(?!`)")
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
@@ -173,7 +175,7 @@ class QuotingProvider:
             for number, quote in enumerate(quotes, start=1):
                 # Numbered as they are shown: a reader of the answer sees no other numbers.
                 citation = replace(quote.citation, number=number)
-                words = _shown_quote(citation.quote)
+                words = _shown_quote(citation)
                 origin = f" ({citation.where})" if request.abstain is not None and citation.date is not None else ""
                 yield TextPiece(("\n" if number > 1 else "") + f"{quote.lead}“{words}” [{number}]{origin}")
                 yield CitationPiece(citation)
@@ -215,7 +217,12 @@ class QuotingProvider:
         if first.lane == "documents":
             terms = (request.analyzer or self._analyzer).terms
             answered = set(terms(question)) & set(terms(first.quote))
-            others = [other for other in others if 2 * len(answered.intersection(terms(other.quote))) >= len(answered)]
+            others = [
+                other
+                for other in others
+                if 2 * len(answered.intersection(terms(other.quote))) >= len(answered)
+                and not other.quote.startswith("|")  # the row of a table alone says little beside an answer
+            ]
         return [_Quote(citation) for citation in (first, *others) if citation.quote]
 
     async def _best_of_documents(
@@ -295,9 +302,14 @@ class QuotingProvider:
         return best_sentences(question, passages, analyzer=request.analyzer or self._analyzer, limit=self._limit)
 
 
-def _shown_quote(quote: str) -> str:
-    """Return *quote* on one line, but for a block of code in it, which keeps its lines."""
-    prose, fence, code = quote.partition("\n```")
+def _shown_quote(citation: AnswerCitation) -> str:
+    """Return the quote on one line, but for a block of code in it, which keeps its lines.
+
+    Emphasis and links of a document in Markdown are shown as their words.
+    """
+    prose, fence, code = citation.quote.partition("\n```")
+    if citation.lane == "documents":
+        prose = _EMPHASIS.sub(r"\1", _LINK.sub(r"\1", prose))
     return " ".join(prose.split()) + ("\n" + (fence + code).strip("\n") + "\n" if fence else "")
 
 
