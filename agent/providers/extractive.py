@@ -108,7 +108,9 @@ _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
 _LISTED_PASSAGES = 3
 """Passages of documents quoted where several things are asked for: each of them is a list by itself."""
-_EMPHASIS = re.compile(r"(?<![*\w`])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![*\w`])")
+_STRONG = re.compile(r"(?<![*\w`])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![*\w`])")
+_EMPHASIS = re.compile(r"(?<![*\w`])\*(\w(?:[\w -]*\w)?)\*(?![*\w`])")
+_BULLET = re.compile(r"^[-*+\u2022]\s+")
 _LINK = re.compile(r"(?<![!`])\[([^\[\]\n]+)\]\([^()\s]+\)(?!`)")
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
@@ -305,11 +307,13 @@ class QuotingProvider:
 def _shown_quote(citation: AnswerCitation) -> str:
     """Return the quote on one line, but for a block of code in it, which keeps its lines.
 
-    Emphasis and links of a document in Markdown are shown as their words.
+    A bullet, emphasis and links of a document in Markdown are shown as their words.
     """
     prose, fence, code = citation.quote.partition("\n```")
     if citation.lane == "documents":
-        prose = _EMPHASIS.sub(r"\1", _LINK.sub(r"\1", prose))
+        prose = _BULLET.sub("", prose)
+        for marked in (_LINK, _STRONG, _EMPHASIS):
+            prose = marked.sub(r"\1", prose)
     return " ".join(prose.split()) + ("\n" + (fence + code).strip("\n") + "\n" if fence else "")
 
 

@@ -126,10 +126,10 @@ def test_a_quote_is_the_items_own_words(text: str, lane: str) -> None:
 
 
 def test_emphasis_and_links_of_a_document_are_shown_as_their_words() -> None:
-    text = "**Is it erased?** Yes: it is *erased* ([forgetting](forgetting.md)), as `f(**options)` and 2**3 are not."
+    text = "- **Is it erased?** Yes: it is *erased* ([forgetting](forgetting.md)), as `f(**k)`, *.md and 2**3 are not."
     response = answer("Is it erased?", item(1, text, lane="documents", source="faq.md"))
-    assert response.citations[0].quote == text
-    assert "“Is it erased? Yes: it is *erased* (forgetting), as `f(**options)` and 2**3 are not.”" in response.text
+    assert response.citations[0].quote in text
+    assert "“Is it erased? Yes: it is erased (forgetting), as `f(**k)`, *.md and 2**3 are not.”" in response.text
 
 
 def test_a_row_of_a_table_is_not_quoted_beside_an_answer() -> None:
