@@ -312,6 +312,23 @@ print(failed)
     assert count(tmp_path / "m.db") == 2
 
 
+def test_opening_on_a_full_disk_raises_storage_full(tmp_path):
+    program = (
+        FULL_DISK
+        + """
+import shutil
+database.close()
+shutil.disk_usage = lambda folder: shutil._ntuple_diskusage(100_000, 100_000, 0)
+limit(1_000)
+try:
+    SqliteDatabase(path, components=[Rows()])
+except StorageFull as error:
+    print("StorageFull")
+"""
+    )
+    assert run(program, tmp_path / "m.db") == "StorageFull"
+
+
 def test_backup_and_salvage_on_a_full_disk_raise_storage_full_and_leave_no_file(tmp_path):
     program = (
         FULL_DISK

@@ -69,6 +69,8 @@ def fetch_one(connection: Connection, sql: str, values: Sequence[Any] = ()) -> R
 
 
 _FULL_ERRNOS = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_SHARED_MEMORY_BYTES = 32_768
+"""Size of the file that SQLite shares between processes, beside a file in WAL mode."""
 _FORBIDDEN_ERRNOS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _READ_ERROR_CODES = {
     apsw.SQLITE_IOERR_READ,
@@ -132,6 +134,8 @@ def _translate_sqlite_error(
             if isinstance(error, apsw.IOError) and code in _READ_ERROR_CODES:
                 return DamageError(f"{path}: cannot be read back from the disk ({error})")
             number = _system_errno(connection)
+            if isinstance(error, apsw.IOError) and not number and _is_disk_full(path):
+                number = errno.ENOSPC
             return _system_error(number, path, f"{error}: {os.strerror(number)}" if number else str(error))
         case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
             return DamageError(f"{path}: {error}")
@@ -153,6 +157,16 @@ def _system_errno(connection: apsw.Connection | None) -> int:
         return 0 if connection is None else connection.system_errno
     except apsw.ConnectionClosedError:  # closing failed
         return 0
+
+
+def _is_disk_full(path: Path) -> bool:
+    """Return whether the disk of *path* has no room for what SQLite makes beside a file that it opens."""
+    import shutil  # imported here: it is slow, and rarely needed
+
+    try:
+        return shutil.disk_usage(path.parent).free < _SHARED_MEMORY_BYTES
+    except OSError:
+        return False
 
 
 def _system_error(number: int, path: Path, reason: str = "") -> VectorStoreError:
