@@ -106,6 +106,8 @@ _CERTAIN_SCORE_SHARE = 0.8
 """Share of the best score from which an item of another source is quoted beside the best."""
 _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
+_NEARLY_AS_GOOD = 0.05
+"""How far the score of a second sentence may be below the first, for both to be quoted."""
 _LISTED_PASSAGES = 3
 """Passages of documents quoted where several things are asked for: each of them is a list by itself."""
 _STRONG = re.compile(r"(?<![*\w`])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![*\w`])")
@@ -127,9 +129,10 @@ class QuotingProvider:
     """Provider that answers by quotes: no key, no download, no server.
 
     A question gets one quote: the memory, or the sentence of a passage, that answers it best. There are two where a
-    newer and an older statement of the same thing are known, or where a memory and a document both fit; where the
-    question asks for several things, at most *quotes*. Each has at most *limit* characters, and beside the first only
-    those are given that score at least *share* of it. Words are compared as ``Request.analyzer`` does, else as English.
+    newer and an older statement of the same thing are known, where a memory and a document both fit, or where two
+    sentences of documents fit nearly as well; where the question asks for several things, at most *quotes*. Each has at
+    most *limit* characters, and beside the first only those are given that score at least *share* of it. Words are
+    compared as ``Request.analyzer`` does, else as English.
     """
 
     remote = False
@@ -202,8 +205,9 @@ class QuotingProvider:
         if not candidates:
             return []
         best = candidates[0]
+        second: AnswerCitation | None = None
         if best.lane == "documents":
-            first = await self._best_of_documents(question, candidates, request)
+            first, second = await self._best_of_documents(question, candidates, request)
         else:
             first = self._quote(question, best, request)
         if request.abstain is not None:
@@ -225,12 +229,14 @@ class QuotingProvider:
                 if 2 * len(answered.intersection(terms(other.quote))) >= len(answered)
                 and not other.quote.startswith("|")  # the row of a table alone says little beside an answer
             ]
+        if not others and second is not None and self._quotes > 1:
+            others = [second]
         return [_Quote(citation) for citation in (first, *others) if citation.quote]
 
     async def _best_of_documents(
         self, question: str, candidates: Sequence[ContextItem], request: Request
-    ) -> AnswerCitation:
-        """Return the sentence that answers best among those of the best passages."""
+    ) -> tuple[AnswerCitation, AnswerCitation | None]:
+        """Return the sentence that answers best among those of the best passages, and another that does nearly so."""
         floor = candidates[0].score * self._share
         items = [item for item in candidates if item.lane == "documents" and item.score >= floor][:_COMPARED_PASSAGES]
         sentences = self._sentences(question, items or candidates[:1], request)
@@ -240,7 +246,12 @@ class QuotingProvider:
             similarities = await request.similarities(question, texts)
             if similarities is not None:
                 sentences = with_meaning(sentences, similarities)
-        return _cite_sentence(items, sentences) if sentences else cite_item(candidates[0], 0, 0)
+        if not sentences:
+            return cite_item(candidates[0], 0, 0), None
+        first = _cite_sentence(items, sentences[0])
+        near = [sentence for sentence in sentences[1:] if sentence.score >= sentences[0].score - _NEARLY_AS_GOOD]
+        quotes = (_cite_sentence(items, sentence) for sentence in near)
+        return first, next((quote for quote in quotes if not _overlap(first, quote)), None)
 
     def _beside(
         self, question: str, first: AnswerCitation, candidates: Sequence[ContextItem], request: Request
@@ -287,7 +298,7 @@ class QuotingProvider:
         if item.lane == "conversation" and len(item.text) <= min(_WHOLE_LENGTH, self._limit):
             return cite_item(item)
         sentences = self._sentences(question, [item], request)
-        return _cite_sentence([item], sentences) if sentences else cite_item(item, 0, 0)
+        return _cite_sentence([item], sentences[0]) if sentences else cite_item(item, 0, 0)
 
     def _sentences(self, question: str, items: Sequence[ContextItem], request: Request) -> list[AnswerSentence]:
         passages = [
@@ -332,9 +343,16 @@ def _doubt_in_words(request: Request) -> str:
     return OTHER_SPEAKER_TEXT if request.abstain == "other" else DOUBTFUL_TEXT
 
 
-def _cite_sentence(items: Sequence[ContextItem], sentences: Sequence[AnswerSentence]) -> AnswerCitation:
-    best = sentences[0]
-    return cite_item(items[best.passage], best.leads_in, best.end)
+def _cite_sentence(items: Sequence[ContextItem], sentence: AnswerSentence) -> AnswerCitation:
+    return cite_item(items[sentence.passage], sentence.leads_in, sentence.end)
+
+
+def _overlap(first: AnswerCitation, second: AnswerCitation) -> bool:
+    """Return whether two quotes share a part of a passage, or one says no more than the other."""
+    if first.id == second.id and first.span[0] < second.span[1] and second.span[0] < first.span[1]:
+        return True
+    texts = [_comparable_text(quote.quote) for quote in (first, second)]
+    return min(texts, key=len) in max(texts, key=len)
 
 
 def _pair_in_time(best: ContextItem, candidates: Sequence[ContextItem]) -> tuple[ContextItem, ContextItem] | None:

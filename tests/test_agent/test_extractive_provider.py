@@ -132,6 +132,16 @@ def test_emphasis_and_links_of_a_document_are_shown_as_their_words() -> None:
     assert "“Is it erased? Yes: it is erased (forgetting), as `f(**k)`, *.md and 2**3 are not.”" in response.text
 
 
+def test_two_sentences_that_answer_nearly_as_well_are_both_quoted() -> None:
+    first = item(1, "The ferry costs 4 euros. It is blue.", 1.0, lane="documents", source="a.md")
+    second = item(2, "Costs of the ferry are 5 euros.", 0.99, lane="documents", source="b.md")
+    third = item(3, "The ferry is repaired in spring, and that costs a lot.", 0.9, lane="documents", source="c.md")
+    repeated = replace(first, id="m4", source="d.md")
+    question = "How many euros does the ferry cost?"
+    assert [cited.id for cited in answer(question, first, second, third).citations] == ["m1", "m2"]
+    assert [cited.id for cited in answer(question, first, third, repeated).citations] == ["m1"]
+
+
 def test_a_row_of_a_table_is_not_quoted_beside_an_answer() -> None:
     row = item(2, "| delete everything about boats | boats |", 0.98, lane="documents", source="index.md")
     prose = item(1, "Everything about boats is deleted by `sink`.", lane="documents", source="boats.md")
