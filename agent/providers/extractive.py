@@ -220,15 +220,17 @@ class QuotingProvider:
             later = f"Later, on {_day(change)}: " if _day(change) else "Later: "
             return [_Quote(first), _Quote(self._quote(question, change, request), later)]
         others = [self._quote(question, item, request) for item in self._beside(question, first, candidates, request)]
-        if first.lane == "documents":
-            terms = (request.analyzer or self._analyzer).terms
-            answered = set(terms(question)) & set(terms(first.quote))
-            others = [
-                other
-                for other in others
-                if 2 * len(answered.intersection(terms(other.quote))) >= len(answered)
+        terms = (request.analyzer or self._analyzer).terms
+        answered = set(terms(question)) & set(terms(first.quote))
+        others = [
+            other
+            for other in others
+            if "documents" not in (first.lane, other.lane)
+            or (
+                2 * len(answered.intersection(terms(other.quote))) >= len(answered)
                 and not other.quote.startswith("|")  # the row of a table alone says little beside an answer
-            ]
+            )
+        ]
         if not others and second is not None and self._quotes > 1:
             others = [second]
         return [_Quote(citation) for citation in (first, *others) if citation.quote]

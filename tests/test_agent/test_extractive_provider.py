@@ -142,6 +142,17 @@ def test_two_sentences_that_answer_nearly_as_well_are_both_quoted() -> None:
     assert [cited.id for cited in answer(question, first, third, repeated).citations] == ["m1"]
 
 
+def test_a_document_is_quoted_beside_a_memory_only_where_it_says_as_much() -> None:
+    note = item(1, "My dentist is Dr Weber.")
+    examples = item(
+        2, "`remember` keeps it: my dentist is on Monday. Run `list`.", 0.9, lane="documents", source="a.md"
+    )
+    code = "Clients are connected by `install`.\n\n```\nremember('My dentist is on Monday.')\n```"
+    unrelated = replace(examples, text=code)
+    assert len(answer("Who is my dentist?", note, examples).citations) == 2
+    assert len(answer("Who is my dentist?", note, unrelated).citations) == 1
+
+
 def test_a_row_of_a_table_is_not_quoted_beside_an_answer() -> None:
     row = item(2, "| delete everything about boats | boats |", 0.98, lane="documents", source="index.md")
     prose = item(1, "Everything about boats is deleted by `sink`.", lane="documents", source="boats.md")
