@@ -220,20 +220,27 @@ class QuotingProvider:
             later = f"Later, on {_day(change)}: " if _day(change) else "Later: "
             return [_Quote(first), _Quote(self._quote(question, change, request), later)]
         others = [self._quote(question, item, request) for item in self._beside(question, first, candidates, request)]
-        terms = (request.analyzer or self._analyzer).terms
-        answered = set(terms(question)) & set(terms(first.quote))
-        others = [
-            other
-            for other in others
-            if "documents" not in (first.lane, other.lane)
-            or (
-                2 * len(answered.intersection(terms(other.quote))) >= len(answered)
-                and not other.quote.startswith("|")  # the row of a table alone says little beside an answer
-            )
-        ]
+        others = [other for other in others if self._says_as_much(other, first, question, request)]
         if not others and second is not None and self._quotes > 1:
             others = [second]
         return [_Quote(citation) for citation in (first, *others) if citation.quote]
+
+    def _says_as_much(self, other: AnswerCitation, first: AnswerCitation, question: str, request: Request) -> bool:
+        """Return whether *other* may be quoted beside *first*, where one of them is from a document.
+
+        Beside a document, it must hold half of the words of the question that *first* holds; beside a memory, two words
+        and more than half of all: what merely shares a word with a question about oneself is not about it.
+        """
+        if "documents" not in (first.lane, other.lane):
+            return True
+        if other.quote.startswith("|"):  # the row of a table alone says little beside an answer
+            return False
+        terms = (request.analyzer or self._analyzer).terms
+        asked, held = set(terms(question)), set(terms(other.quote))
+        if first.lane == "documents":
+            answered = asked.intersection(terms(first.quote))
+            return 2 * len(answered & held) >= len(answered)
+        return len(asked & held) >= 2 and 2 * len(asked & held) > len(asked)
 
     async def _best_of_documents(
         self, question: str, candidates: Sequence[ContextItem], request: Request

@@ -125,7 +125,7 @@ _LOOSE = 0.5
 
 def question_kinds(question: str, lexicon: Lexicon | None = None) -> frozenset[QuestionKind]:
     """Return what *question* asks for; *lexicon* knows its language (None: English)."""
-    lexicon = lexicon or lexicon_for("en")
+    lexicon = lexicon or lexicon_for("english")
     words = question.strip()
     kinds = {
         QuestionKind.PERSON: _PERSON.match(words),
@@ -149,7 +149,7 @@ def answer_form(
     *term* is what a question of definition, or one of number, asks about (``asked_term``). Names and numbers that stand
     in the *question* answer nothing.
     """
-    lexicon = lexicon or lexicon_for("en")
+    lexicon = lexicon or lexicon_for("english")
     known = frozenset(_WORDS.findall(question.casefold()))
     form = 0.0
     if QuestionKind.PERSON in kinds and _is_new(_NAME, sentence, known):

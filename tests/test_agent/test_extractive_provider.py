@@ -143,14 +143,11 @@ def test_two_sentences_that_answer_nearly_as_well_are_both_quoted() -> None:
 
 
 def test_a_document_is_quoted_beside_a_memory_only_where_it_says_as_much() -> None:
-    note = item(1, "My dentist is Dr Weber.")
-    examples = item(
-        2, "`remember` keeps it: my dentist is on Monday. Run `list`.", 0.9, lane="documents", source="a.md"
-    )
-    code = "Clients are connected by `install`.\n\n```\nremember('My dentist is on Monday.')\n```"
-    unrelated = replace(examples, text=code)
-    assert len(answer("Who is my dentist?", note, examples).citations) == 2
-    assert len(answer("Who is my dentist?", note, unrelated).citations) == 1
+    note = item(1, "Lease of the flat signed in May.")
+    lease = item(2, "1. Rent\n\nThe lease of the flat ends on 30 April.", 0.9, lane="documents", source="lease.pdf")
+    other = replace(lease, text="The flat file is read.\n\n```\nremember('my lease ends')\n```")
+    assert len(answer("When does the lease of my flat end?", note, lease).citations) == 2
+    assert len(answer("When does the lease of my flat end?", note, other).citations) == 1
 
 
 def test_a_row_of_a_table_is_not_quoted_beside_an_answer() -> None:
