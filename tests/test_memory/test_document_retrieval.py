@@ -160,6 +160,16 @@ async def test_retrieve_abstains_on_an_empty_collection(memory):
     assert (len(found), found.abstain) == (0, "nothing")
 
 
+async def test_nothing_is_near_a_question_about_none_of_the_documents(memory, lighthouse):
+    knowledge = await knowledge_of(memory, lighthouse)
+    far = await knowledge.retrieve(
+        "Which opera did Bellini write for Vienna, Catania, Palermo, Zermatt and the museum?"
+    )
+    known = await knowledge.retrieve("When was the lighthouse built?")
+    assert (far.abstain, far.near) == ("nothing", False)
+    assert (known.abstain, known.near) == (None, True)
+
+
 @pytest.mark.parametrize("neighbours", [-1, True, 1.5, None])
 async def test_retrieve_refuses_unusable_neighbours(memory, lighthouse, neighbours):
     knowledge = await knowledge_of(memory, lighthouse)

@@ -45,6 +45,8 @@ _NOTE_RANGE = 0.8
 """Range of a note's evidence below its bound, and above it."""
 _NEAR_TOPIC = 0.02
 """Confidence below which nothing is near, where the bounds are not those of a profile."""
+_NEAR_TOPIC_IN_DOCUMENTS = 0.2
+"""The same among documents: below it, one in a hundred of the answers that stood first was right."""
 _WORD_BONUS = 0.005
 _MAX_BONUS_WORDS = 10
 """Terms that get a bonus: a high share of few terms proves less than the same share of many."""
@@ -119,9 +121,9 @@ class TopicConfidence(NamedTuple):
     is_near: bool
 
     @classmethod
-    def of(cls, topic: float) -> TopicConfidence:
+    def of(cls, topic: float, *, documents: bool = False) -> TopicConfidence:
         """Return the confidence of a *topic* that no profile of an embedder tells more about."""
-        return cls(topic, topic >= _NEAR_TOPIC)
+        return cls(topic, topic >= (_NEAR_TOPIC_IN_DOCUMENTS if documents else _NEAR_TOPIC))
 
 
 def conversation_confidence(

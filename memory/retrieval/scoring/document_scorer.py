@@ -57,5 +57,5 @@ def score_documents(
         bonus=question_bonus(words.bounded_weights, words.seen, question.is_proper, documents=True),
         bounds=abstention_bounds(abstention, frequencies.count, documents=True),
     )
-    is_near = TopicConfidence.of(topic).is_near
+    is_near = TopicConfidence.of(topic, documents=True).is_near
     return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, is_near=is_near)
