@@ -229,7 +229,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
     teapot = next(found.id for found in run_sync(memory.list(limit=3000)) if found.text == ATTIC)
     run_sync(memory.close())
     data, ended = path.read_bytes(), 0
-    for number in range(12):
+    for number in range(8):
         path.write_bytes(data)
         for left in backup_folder(path).glob("*"):
             left.unlink()
@@ -238,7 +238,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
         with subprocess.Popen([sys.executable, "-c", _KILLED, path, work, teapot], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            time.sleep(0.06 * number)
+            time.sleep(0.09 * number)
             process.send_signal(signal.SIGKILL)
             ended += process.stdout.read() == b"done\n"
         memory = open_memory(path, choose_local=False)
