@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent import Agent, QuotingProvider
 from benchmarks.about import command as command_words
@@ -77,12 +77,10 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
         say(f"{line['documentation'] or 'all':12}" + "".join(f"{half:>10}" for half in HALVES))
         for figure in FIGURES:
             say(f"  {figure:18}" + "".join(f"{line[half][figure]:8.2f}" for half in HALVES))
-    for row in doubts:
-        say(
-            f"doubted in {row['documentation']:12}"
-            + "".join(f"{row[half]:8.2f}" for half in HALVES)
-            + f"  {row['asked']}"
-        )
+    doubt_lines = [_doubt_line(name, doubts, own=own) for name in ("", *folders) for own in (True, False)]
+    for line in doubt_lines:
+        shares = "".join(f"{line[half]:8.2f}" for half in HALVES)
+        say(f"doubted, {line['documentation'] or 'all':12}{shares}  {line['asked']}")
     if given.plot:
         from benchmarks.documents.plot import draw
 
@@ -96,9 +94,34 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
             "versions": versions(("tellback", "chromadb", "semantic-text-splitter", "pypdfium2")),
             "packages": given.packages or "",
         }
-        text = json.dumps({"about": about, "ingests": ingests, "lines": lines, "doubts": doubts, **reading}, indent=1)
+        text = json.dumps(
+            {"about": about, "ingests": ingests, "lines": lines, "doubts": doubt_lines, **reading}, indent=1
+        )
         given.json.write_text(text + "\n", "utf-8")
     return 0
+
+
+class Doubt(NamedTuple):
+    """A *question* asked of a documentation, its own or another, and the doubt about its answer."""
+
+    documentation: str
+    question: TechnicalQuestion
+    is_doubted: bool
+
+
+def _doubt_line(name: str, doubts: Sequence[Doubt], *, own: bool) -> dict[str, Any]:
+    """Return the shares of questions doubted in one documentation (or all): its *own*, or those over the others."""
+    line: dict[str, Any] = {"documentation": name, "asked": "its own questions" if own else "questions over others"}
+    for half in HALVES:
+        chosen = [
+            doubt.is_doubted
+            for doubt in doubts
+            if doubt.question.half == half
+            and name in ("", doubt.documentation)
+            and (doubt.question.documentation == doubt.documentation) == own
+        ]
+        line[half] = sum(chosen) / len(chosen)
+    return line
 
 
 def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[str, Any]:
@@ -118,8 +141,9 @@ def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[
 
 async def _measure(
     folders: Mapping[str, Path], work: Path, wrong: str | None, passages_by: str, say: Say
-) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[dict[str, Any]], list[dict[str, Any]]]:
-    questions, rows, doubts, ingests = technical_questions(), [], [], []
+) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[Doubt], list[dict[str, Any]]]:
+    questions, doubts = technical_questions(), list[Doubt]()
+    rows, ingests = [], []
     for name, folder in folders.items():
         path = work / f"{name}.db"
         known = path.exists()
@@ -132,7 +156,8 @@ async def _measure(
                 elapsed, used = time.perf_counter() - began, time.process_time() - cpu
                 say(f"{name}: {report} in {elapsed:.1f} s, {used:.1f} s of CPU")
                 ingests.append({"documentation": name, "report": str(report), "seconds": elapsed, "cpu": used})
-            doubts += await _doubts(knowledge, name, questions)
+            for question in questions:
+                doubts.append(Doubt(name, question, (await knowledge.retrieve(question.text)).abstain is not None))
             agent = Agent(QuotingProvider(), memory=memory)
             for question in (question for question in questions if question.documentation == name):
                 passages = [passage.text for passage in await knowledge.retrieve(question.text, _PASSAGES)]
@@ -143,23 +168,6 @@ async def _measure(
                     place = [rank for rank, text in enumerate(passages, start=1) if question.answered_by(text)]
                     say(f"{question.text}\n    said: {answer.text}\n    right passages: {place}")
     return rows, doubts, ingests
-
-
-async def _doubts(knowledge: KnowledgeBase, name: str, questions: Sequence[TechnicalQuestion]) -> list[dict[str, Any]]:
-    """Return the shares of *questions* that are doubted: those over the documentation *name*, and all others."""
-    doubted = [(question, (await knowledge.retrieve(question.text)).abstain is not None) for question in questions]
-    lines = []
-    for asked, own in (("its own questions", True), ("questions over others", False)):
-        line: dict[str, Any] = {"documentation": name, "asked": asked}
-        for half in HALVES:
-            chosen = [
-                doubt
-                for question, doubt in doubted
-                if question.half == half and (question.documentation == name) == own
-            ]
-            line[half] = sum(chosen) / len(chosen)
-        lines.append(line)
-    return lines
 
 
 def _line(name: str, rows: Sequence[tuple[TechnicalQuestion, Mapping[str, bool]]]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 Rules for English, German, French and Spanish; what no rule knows is of no kind, and no sentence is preferred for it.
 
+>>> QuestionKind.NUMBER in question_kinds("How many keys are there?")
+True
 >>> kinds = question_kinds("How do I sign a tag?")
 >>> answer_form(kinds, "Use `git tag -s` to make a signed tag."), answer_form(kinds, "Tags are objects.")
 (1.0, 0.0)

@@ -229,7 +229,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
     teapot = next(found.id for found in run_sync(memory.list(limit=3000)) if found.text == ATTIC)
     run_sync(memory.close())
     data, ended = path.read_bytes(), 0
-    for number in range(8):
+    for number in range(12):
         path.write_bytes(data)
         for left in backup_folder(path).glob("*"):
             left.unlink()
@@ -238,7 +238,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
         with subprocess.Popen([sys.executable, "-c", _KILLED, path, work, teapot], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            time.sleep(0.09 * number)
+            time.sleep(0.06 * number)
             process.send_signal(signal.SIGKILL)
             ended += process.stdout.read() == b"done\n"
         memory = open_memory(path, choose_local=False)
@@ -251,7 +251,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_memory_and_whole_backups(path: Path
         assert (is_gone, count) in ((False, 2001), (True, 2000))
         assert is_gone <= (work == "forget")
         held = [file.name for file in backup_folder(path).glob("*.db") if ATTIC.encode() in file.read_bytes()]
-        assert not (is_gone and held), f"killed after {0.09 * number:.2f} s"
+        assert not (is_gone and held), f"killed after {0.06 * number:.2f} s"
         for kept in path.parent.glob("m.db.before-restore-*"):
             kept.unlink()
-    print(f"{work}: {ended} of 8 had ended before they were killed")
+    print(f"{work}: {ended} of 12 had ended before they were killed")

@@ -192,7 +192,7 @@ def test_a_writer_derives_every_entry_if_the_change_log_is_too_short(
     assert derived == []
 
 
-@pytest.mark.parametrize("seed", first_fast(range(4)))
+@pytest.mark.parametrize("seed", first_fast(range(6)))
 def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(
     path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

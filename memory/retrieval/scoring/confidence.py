@@ -46,7 +46,7 @@ _NOTE_RANGE = 0.8
 _NEAR_TOPIC = 0.02
 """Confidence below which nothing is near, where the bounds are not those of a profile."""
 _NEAR_TOPIC_IN_DOCUMENTS = 0.2
-"""The same among documents: below it, one in a hundred of the answers that stood first was right."""
+"""The same among documents: a passage that is barely near is noise to a reader."""
 _WORD_BONUS = 0.005
 _MAX_BONUS_WORDS = 10
 """Terms that get a bonus: a high share of few terms proves less than the same share of many."""
