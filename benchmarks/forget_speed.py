@@ -64,7 +64,7 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser("forget-speed", help="CPU time of one forget in a large memory")
     parser.add_argument("--memories", type=int, default=100_000, help="memories in the file")
     parser.add_argument("--each", type=int, default=10, help="memories forgotten after the first")
-    parser.add_argument("--seed", type=int, default=1, help="where notes and choices are drawn from")
+    parser.add_argument("--seed", type=int, default=1, help="random seed of the notes and choices")
     parser.set_defaults(run=run)
 
 

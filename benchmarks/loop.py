@@ -249,7 +249,7 @@ async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> lis
 def main(arguments: list[str]) -> int:
     """Measure and print; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks loop", description="What the loop costs by itself.")
-    parser.add_argument("--runs", default="1,10,100", help="how many runs at once, comma-separated")
+    parser.add_argument("--runs", default="1,10,100", help="numbers of runs at once, comma-separated")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     given = parser.parse_args(arguments)

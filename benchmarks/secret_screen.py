@@ -56,8 +56,8 @@ def measured(seed: int, each: int, screen: Screen = redact_secrets) -> Figures:
 
 def add_command(commands: Any) -> None:
     """Put ``secrets`` among the *commands* of the command line."""
-    parser = commands.add_parser("secrets", help="how many secrets are found, and how many false alarms there are")
-    parser.add_argument("--seed", type=int, default=1, help="where the sentences are drawn from")
+    parser = commands.add_parser("secrets", help="secrets found, and false alarms")
+    parser.add_argument("--seed", type=int, default=1, help="random seed of the sentences")
     parser.add_argument("--each", type=int, default=20, help="sentences of each form")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     parser.set_defaults(run=run)

@@ -52,7 +52,7 @@ def add_command(commands: Any) -> None:
     command.add_argument("--wrong", choices=HALVES, help="print the questions of this half that are answered wrongly")
     command.add_argument("--packages", help="the versions of these packages, for the file of --json")
     command.add_argument(
-        "--reading", action="store_true", help="also how fast files are read, beside Chroma, and how much of their text"
+        "--reading", action="store_true", help="also speed of reading beside Chroma, and share of the text that is read"
     )
     command.add_argument("--json", type=Path, help="write the figures to this file")
     command.add_argument("--plot", type=Path, help="draw the figures of the questions in this file, as SVG")

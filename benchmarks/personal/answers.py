@@ -30,7 +30,7 @@ FIRST, ANY, SECOND, RIGHT, MISLEADING = (
 
 def add_command(commands: Any) -> None:
     """Add the command to the subparsers of ``python -m benchmarks``."""
-    command = commands.add_parser("answers", help="what an answer without a model quotes of notes and stories")
+    command = commands.add_parser("answers", help="quotes of answers without a model, over notes and stories")
     command.add_argument("--data", type=Path, help="folder of `notes`, which are left out without it")
     command.set_defaults(run=run_answers)
 

@@ -39,7 +39,9 @@ def add_command(commands: Any) -> None:
     """Add the command to the subparsers of ``python -m benchmarks``."""
     command = commands.add_parser("personal-report", help="tables in Markdown from files of `personal --out`")
     command.add_argument("now", type=Path, help="a file of `personal --out`")
-    command.add_argument("--before", type=Path, help="another one, whose system `tellback` is the first column")
+    command.add_argument(
+        "--before", type=Path, help="file of an earlier run, whose system `tellback` is the first column"
+    )
     command.add_argument("--page", type=Path, help="write the page to this file")
     command.set_defaults(run=run_report)
 

@@ -31,23 +31,23 @@ Say = Callable[[str], None]
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the subparsers of ``python -m benchmarks``."""
-    recall = commands.add_parser("recall", help="how much of the evidence is found, beside other ways")
+    recall = commands.add_parser("recall", help="share of the evidence that is found, beside other systems")
     _add_data(recall)
     recall.add_argument("--folder", type=Path, action="append", default=[], help="data of your own; may be repeated")
-    recall.add_argument("--systems", default=",".join(USUAL), help="who takes part, comma-separated")
+    recall.add_argument("--systems", default=",".join(USUAL), help="names of systems, comma-separated")
     recall.add_argument("--peers", default="", help="other memories, each in its own environment: " + ", ".join(PEERS))
-    recall.add_argument("--no-vectors", action="store_true", help="as if the extra `local` were not installed")
+    recall.add_argument("--no-vectors", action="store_true", help="without the vectors of the extra `local`")
     recall.add_argument("--store", choices=("sqlite", "numpy"), default="sqlite")
     recall.add_argument("--limit", type=int, help="only so many questions of each group and corpus")
-    recall.add_argument("--seed", type=int, default=0, help="of the intervals and of chance")
-    recall.add_argument("--ablate", action="store_true", help="what each signal is worth: each one left out in turn")
+    recall.add_argument("--seed", type=int, default=0, help="random seed of the intervals and of the system `shuffled`")
+    recall.add_argument("--ablate", action="store_true", help="figures with each signal left out in turn")
     recall.add_argument("--no-footprint", action="store_true", help="do not measure memory in processes of their own")
     recall.add_argument("--work", type=Path, help="folder for the memories' files (default: temporary)")
     recall.add_argument("--out", type=Path, help="write every answer to this file, .jsonl or .jsonl.gz")
     recall.add_argument("--json", type=Path, help="write the figures alone to this file")
     recall.set_defaults(run=run_recall)
     report = commands.add_parser("recall-report", help="render what `recall` measured: a page and a picture")
-    report.add_argument("results", type=Path, help="what `recall --out` or `recall --json` wrote")
+    report.add_argument("results", type=Path, help="file of `recall --out` or `recall --json`")
     report.add_argument(
         "--docs", type=Path, default=PROJECT / "docs" / "appendix", help="folder of the page and the picture"
     )
@@ -57,8 +57,10 @@ def add_commands(commands: Any) -> None:
     compare = commands.add_parser("compare", help="two runs, question by question")
     compare.add_argument("before", type=Path, help="a file of `recall --out`")
     compare.add_argument("after", type=Path)
-    compare.add_argument("--system", default="tellback", help="of both, or BEFORE:AFTER")
-    compare.add_argument("--draw", choices=("questions", "corpora"), default="questions", help="what is drawn anew")
+    compare.add_argument("--system", default="tellback", help="name of the system in both files, or BEFORE:AFTER")
+    compare.add_argument(
+        "--draw", choices=("questions", "corpora"), default="questions", help="unit that is resampled for the intervals"
+    )
     compare.add_argument("--seed", type=int, default=0)
     compare.add_argument("--same", action="store_true", help="exit with 1 unless ranked ids and figures are equal")
     compare.set_defaults(run=run_compare)
@@ -170,7 +172,7 @@ def _rows(
 def _add_data(parser: argparse.ArgumentParser) -> None:
     default = os.environ.get("TELLBACK_BENCH_DATA")
     parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
-    parser.add_argument("--sets", default=",".join(SETS), help="which of them, comma-separated; empty: none")
+    parser.add_argument("--sets", default=",".join(SETS), help="names of data sets, comma-separated; empty: none")
 
 
 def _named(words: str) -> list[Contender]:

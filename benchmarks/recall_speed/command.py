@@ -62,11 +62,11 @@ class Figure:
 
 def add_command(commands: Any) -> None:
     """Put ``recall-speed`` among the *commands* of the command line."""
-    parser = commands.add_parser("recall-speed", help="how fast one recall is, and what its index weighs")
+    parser = commands.add_parser("recall-speed", help="speed of one recall, and size of its index")
     default = os.environ.get("TELLBACK_BENCH_DATA")
     parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
     parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of each new process")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="runs of each new process")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, help="folder for the memories' files, on a real disk (default: temporary)")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")

@@ -50,7 +50,7 @@ class Line:
 
 def add_command(commands: Any) -> None:
     """Put ``remember`` among the *commands* of the command line."""
-    parser = commands.add_parser("remember", help="how fast remembering is, beside others that keep the same turns")
+    parser = commands.add_parser("remember", help="speed of remembering, beside other stores of the same turns")
     default = os.environ.get("TELLBACK_BENCH_DATA")
     parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
     parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
