@@ -151,9 +151,9 @@ CONTENDERS: tuple[Contender, ...] = (
     ),
 )  # fmt: skip
 
-BY_KEY = {one.key: one for one in CONTENDERS}
-USUAL = tuple(one.key for one in CONTENDERS if not (one.peer or one.extra))
-PEERS = tuple(one.key for one in CONTENDERS if one.peer)
+BY_KEY = {contender.key: contender for contender in CONTENDERS}
+USUAL = tuple(contender.key for contender in CONTENDERS if not (contender.peer or contender.extra))
+PEERS = tuple(contender.key for contender in CONTENDERS if contender.peer)
 
 
 def missing(contender: Contender) -> str | None:

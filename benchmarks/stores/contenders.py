@@ -93,7 +93,7 @@ CONTENDERS: tuple[Contender, ...] = (
     ),
 )  # fmt: skip
 
-BY_KEY = {one.key: one for one in CONTENDERS}
+BY_KEY = {contender.key: contender for contender in CONTENDERS}
 PEERS = ("sqlite-vec", "chroma", "lancedb", "lancedb-indexed")
 """The persistent embedded peers; Tellback is compared with the best of them in each line."""
 

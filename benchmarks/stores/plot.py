@@ -25,7 +25,7 @@ _PANELS = {
 _COLUMNS = 3
 _WIDE = 40
 """A panel whose ends are further apart than this has ticks at powers of ten alone."""
-_SHOWN = [one for one in CONTENDERS if one.key not in ("sqlite-rows", "tellback-numpy-faster")]
+_SHOWN = [contender for contender in CONTENDERS if contender.key not in ("sqlite-rows", "tellback-numpy-faster")]
 
 
 def draw(found: Sequence[Measurement], path: Path) -> None:

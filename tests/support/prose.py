@@ -25,7 +25,7 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)) and _OPENING.match(text):
             yield getattr(node, "lineno", 1), f"docstring: {text.splitlines()[0][:80]}"
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.comprehension)):
             names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
             yield from ((name.lineno, f"local: {name.id}") for name in names if _is_ruled_out(name))
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 ROWS, DIMENSION, QUERIES = 1_200, 32, 64
 ENOUGH = 0.9
-SEARCHED = [one for one in CONTENDERS if "search" in one.measures]
+SEARCHED = [contender for contender in CONTENDERS if "search" in contender.measures]
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from memory.internals import local_available
 
 SAID = datetime(2026, 3, 1, tzinfo=UTC)
 ITEMS = tuple(
-    Memory(text, id=f"m{at}", kind="turn", speaker=who, session="s", sequence=at, occurred_at=SAID)
-    for at, (who, text) in enumerate(
+    Memory(text, id=f"m{number}", kind="turn", speaker=speaker, session="s", sequence=number, occurred_at=SAID)
+    for number, (speaker, text) in enumerate(
         [
             ("Ana", "The tram was late again this morning."),
             ("Ben", "I bought a cello from a violin maker."),
