@@ -32,7 +32,8 @@ from memory.documents.loaders.base import LeftOut, Loader, UnknownFormat, read_f
 from memory.documents.loaders.registry import LoaderRegistry, Unreadable
 from memory.errors import ArgumentError, LoadError
 from memory.validation import checked_int
-from vectorstore import MissingExtra
+from vectorstore import ArgumentError as StoreArgumentError
+from vectorstore import MissingExtra, VectorStoreError
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A file or folder, or several."""
@@ -63,6 +64,7 @@ class FileSelection:
 
 _ENDING: Final = re.compile(r"(?:\*\*/)?\*\.[\w.]+")
 EVERY_FILE: Final = FileSelection()
+_REASON_LENGTH: Final = 200
 _SETTLING_NS: Final = 2_000_000_000
 """Nanoseconds in which a second write may leave the times of a file equal: FAT counts them in steps of 2 s."""
 
@@ -301,7 +303,7 @@ def report_unreadable(paths: Paths, selection: FileSelection = EVERY_FILE) -> In
             try:
                 data, _ = read_file(item.location, item.source, limit=loaders.limits.size)
                 loaders.for_content(item.loader, data, item.source).load(data, item.source)
-            except (LoadError, MissingExtra) as error:
+            except Exception as error:  # as in an ingest
                 lines.append(failure_line(item.source, error))
             else:
                 return None
@@ -310,12 +312,19 @@ def report_unreadable(paths: Paths, selection: FileSelection = EVERY_FILE) -> In
     return IngestReport(tuple(lines))
 
 
-def failure_line(source: str, error: LoadError | MissingExtra) -> IngestLine:
-    """Return the line of a file that *error* kept from being read."""
-    reason = str(error).removeprefix(f"{source}: ")
+def failure_line(source: str, error: Exception) -> IngestLine:
+    """Return the line of a document that *error* kept from being read or written.
+
+    An error that is the store's own, such as a full disk, is raised again: the next document would meet it, too.
+    """
+    if isinstance(error, VectorStoreError) and not isinstance(error, StoreArgumentError | MissingExtra):
+        raise error
+    if not isinstance(error, LoadError | MissingExtra):  # nobody's sentence: a parser or chunker may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        return IngestLine(source, IngestAction.FAILED, " ".join(reason.split())[:_REASON_LENGTH])
     action = IngestAction.FAILED
     if isinstance(error, LeftOut):
         action = IngestAction.SKIPPED
     elif isinstance(error, UnknownFormat):
         action = IngestAction.UNREADABLE
-    return IngestLine(source, action, reason)
+    return IngestLine(source, action, str(error).removeprefix(f"{source}: "))

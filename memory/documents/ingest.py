@@ -49,7 +49,6 @@ from memory.partitions import DOCUMENTS
 from memory.timestamps import to_aware
 from memory.write.draft import Draft
 from memory.write.policy_runner import PolicyRules, apply_policies_apart, redacted_text, redaction_policies
-from vectorstore import MissingExtra
 
 EMPTY_DOCUMENT_NOTE = "nothing to find in it"
 
@@ -192,21 +191,25 @@ class IngestRun:
 
     def _read(self, reading: _Reading) -> _Prepared:
         """Return the draft of a document, before policies, or the line that says why nothing is done."""
+        try:
+            return self._loaded(reading)
+        except Exception as error:  # whatever a loader or chunker of anybody's raises, the other files are to be read
+            return failure_line(reading.source, error)
+
+    def _loaded(self, reading: _Reading) -> _Prepared:
+        """As ``_read``; what cannot be read raises."""
         found, source, before = reading.found, reading.source, reading.before
         location = str(found.location)
-        try:
-            data, modified, fields_given = self._content(found, source)
-            loader = self.loaders.for_content(found.loader, data, source)
-            plain_digest = content_hash(data, f"{loader.name}{fields_given}")
-            digest, recipe = self._digest(plain_digest), self.chunker_for(loader.media_type).fingerprint
-            state = _state_with_loader(found, loader) if loader is found.loader else ""
-            if before is not None and (before.digest, before.recipe) == (digest, recipe) and not self.again:
-                line = IngestLine(before.source, IngestAction.UNCHANGED, "moved" * (before.location != location))
-                record = replace(before, location=location, file_state=state)
-                return line if record == before else _Renewal(line, record, before)
-            loaded = loader.load(data, source)
-        except (LoadError, MissingExtra) as error:
-            return failure_line(source, error)
+        data, modified, fields_given = self._content(found, source)
+        loader = self.loaders.for_content(found.loader, data, source)
+        plain_digest = content_hash(data, f"{loader.name}{fields_given}")
+        digest, recipe = self._digest(plain_digest), self.chunker_for(loader.media_type).fingerprint
+        state = _state_with_loader(found, loader) if loader is found.loader else ""
+        if before is not None and (before.digest, before.recipe) == (digest, recipe) and not self.again:
+            line = IngestLine(before.source, IngestAction.UNCHANGED, "moved" * (before.location != location))
+            record = replace(before, location=location, file_state=state)
+            return line if record == before else _Renewal(line, record, before)
+        loaded = loader.load(data, source)
         if isinstance(found, GivenDocument):
             loaded = replace(
                 loaded,
@@ -280,7 +283,7 @@ class IngestRun:
             drafts = {index: item for index, item in enumerate(items) if isinstance(item, DocumentDraft)}
             if not drafts:
                 break
-            written = await self._write(list(drafts.values()))
+            written = await self._write_apart(list(drafts.values()))
             for (index, draft), line in zip(drafts.items(), written, strict=True):
                 if line is None:  # written by somebody else: look again
                     items[index] = await self._judged(await asyncio.to_thread(self._read_again, draft))
@@ -305,6 +308,14 @@ class IngestRun:
         self._known.renew(draft.record.source, draft.record.location)
         reading = self._reading(draft.file)
         return reading if isinstance(reading, IngestLine) else self._read(reading)
+
+    async def _write_apart(self, drafts: Sequence[DocumentDraft]) -> list[IngestLine | None]:
+        """As ``_write``; where that raises, each draft is written by itself, and one that raises again has failed."""
+        try:
+            return await self._write(drafts)
+        except Exception as error:
+            failed = failure_line(drafts[0].record.source, error)
+            return [failed] if len(drafts) == 1 else [line for one in drafts for line in await self._write_apart([one])]
 
     async def _write(self, drafts: Sequence[DocumentDraft]) -> list[IngestLine | None]:
         plans = await asyncio.to_thread(

@@ -16,7 +16,7 @@ from memory import ArgumentError, Hit, KnowledgeBase, LoadedDocument, LongTermMe
 from memory.documents import ingest
 from memory.internals import DOCUMENTS, PROBE_TEXTS, IngestAction, from_entry, passages_of, store_namespace
 from tests.support.embedders import FakeEmbedder
-from vectorstore import Space, UnsupportedError, open_store
+from vectorstore import Space, StorageFull, StoreClosed, UnsupportedError, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -360,6 +360,44 @@ async def test_unreadable_files_are_reported_as_failed_skipped_or_unreadable_and
     assert reasons["style.css"] == (SKIPPED, "a style sheet")
     assert report.totals[ADDED] == 3
     assert not report.complete
+
+
+async def test_whatever_one_file_raises_is_its_line_and_the_others_are_ingested(memory, docs):
+    class Raising:
+        name = media_type = "text/x-raising"
+
+        def load(self, data, source):
+            if source == "loader.up":
+                raise RecursionError("too deep")
+            return LoadedDocument("text", metadata={"bad": object() if source == "writer.up" else 1})
+
+    def cut(text):
+        return ["words that are not there"] if text == "Cut me." else [text]
+
+    for name in ("loader.up", "writer.up", "fine.up"):
+        (docs / name).write_text(name)
+    (docs / "chunker.txt").write_text("Cut me.")
+    (docs / "escape.json").write_text('[{"half\\ud800": "\\udfff and Oaks", "title": "\\ud800"}]')
+    knowledge = KnowledgeBase(memory, loaders={".up": Raising()}, chunker=cut)
+    found = actions(await knowledge.ingest(docs))
+    failed = {"loader.up", "writer.up", "chunker.txt"}
+    assert found == {
+        source: FAILED if source in failed else ADDED for source in (*failed, *found, "fine.up", "escape.json")
+    }
+    reasons = {line.source: line.reason for line in (await knowledge.ingest(docs)).of(FAILED)}
+    assert reasons["loader.up"] == "RecursionError: too deep"
+    assert set(reasons) == failed
+    assert "half\ufffd: \ufffd and Oaks; title: \ufffd" in texts(memory)
+
+
+@pytest.mark.parametrize("error", [StorageFull("the disk is full"), StoreClosed("closed")])
+async def test_a_failing_store_ends_the_ingest_with_its_error(memory, docs, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(ingest, "write_plans", fail)
+    with pytest.raises(type(error)):
+        await KnowledgeBase(memory).ingest(docs)
 
 
 async def test_a_file_that_becomes_unreadable_keeps_its_earlier_state(memory, docs):

@@ -6,6 +6,7 @@ No link, pipe or device is ever opened. Discovery and naming of files are not a 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -25,7 +26,7 @@ class LoadedDocument:
     (start, end) of each page, *outline* (start, heading path) of each section, for texts whose headings the chunker
     does not see itself. *lines* (offset, line of the file) say where counting begins: ``((0, 1),)`` for a text whose
     lines are those of the file. *anchors* (offset, name) are places that a link to the file can name. *notes* say what
-    was assumed or left out.
+    was assumed or left out. Lone surrogates, which JSON escapes and mail headers can hold, become U+FFFD one by one.
     """
 
     text: str
@@ -38,6 +39,10 @@ class LoadedDocument:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("text", "title", "outline", "anchors", "tags", "metadata", "notes"):
+            object.__setattr__(self, name, _without_surrogates(getattr(self, name)))
 
 
 OWN_LINES: Final = ((0, 1),)
@@ -67,6 +72,16 @@ class LoadLimits:
 
 
 DEFAULT_LIMITS: Final = LoadLimits()
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Return *value* with a sign of equal length for each lone surrogate in its texts: no store could encode them."""
+    if isinstance(value, str):
+        return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {_without_surrogates(name): _without_surrogates(inner) for name, inner in value.items()}
+    return type(value)(map(_without_surrogates, value)) if isinstance(value, list | tuple) else value
 
 
 def checked_limits(values: Mapping[str, int]) -> LoadLimits:
