@@ -139,9 +139,7 @@ class CascadePlanner:
                 live[entry.partition].add(entry.id)
         chosen = {*targets, *merged, *derived}.union(*live.values())  # the memories in the archive alone, too
         plan.messages = self._source_messages(plan, roots, chosen, namespace)
-        recorded = [row.memory for row in plan.messages if row.memory]
-        remembered = self.entries.store.get(recorded, namespace=conversation)
-        live[conversation].update(entry.id for entry in remembered if entry is not None)
+        live[conversation].update(self._remembered_in(plan.messages, conversation))
         chosen |= live[conversation]
         plan.also = sorted(chosen - set(targets) - derived)
         further = chosen.difference(targets)
@@ -161,6 +159,19 @@ class CascadePlanner:
                 plan.referring.setdefault(archive, []).append(version.id)
         plan.entries = {partition: sorted(ids) for partition, ids in {**live, archive: versions}.items() if ids}
         return plan
+
+    def _remembered_in(self, rows: Sequence[HistoryRow], conversation: str) -> Iterator[str]:
+        """Yield the memories of messages; not of those that a fork copied, which belong to the first session."""
+        sessions: dict[str, set[str | None]] = {}
+        for row in rows:
+            if row.memory:
+                sessions.setdefault(row.memory, {None}).add(row.session)
+        for entry in self.entries.store.get(list(sessions), namespace=conversation):
+            if entry is not None:
+                memory = from_entry(entry)
+                told = {memory.session, *(repetition.session for repetition in memory.repeated)}
+                if not told.isdisjoint(sessions[entry.id]):
+                    yield entry.id
 
     def _entries_holding(self, partition: str, texts: VerbatimTexts, names: Collection[str]) -> Iterator[Entry]:
         """Return an iterator of the entries that may hold one of *texts*, or one of *names* in their metadata."""

@@ -76,9 +76,9 @@ def texts_in_json(value: Any) -> Iterator[str]:
             yield from texts_in_json(inner)
 
 
-def checked_session(session: object) -> str:
+def checked_session(session: object, argument: str = "session") -> str:
     """Return *session* if it can be the id of one."""
-    return _checked_name(session, "session", "a session id is a text that is not empty")
+    return _checked_name(session, argument, "a session id is a text that is not empty")
 
 
 def checked_namespace(namespace: object) -> str:

@@ -107,6 +107,14 @@ class HistoryStorage(Protocol):
         """Put *messages* in the place of all that the session has; return their new sequence numbers."""
         ...
 
+    async def copy(self, session: str, new: str, *, namespace: str = "") -> list[int]:
+        """Copy the messages of *session* to the session *new*, a fork of it; return their sequence numbers there.
+
+        *new* has no messages yet, else ``ArgumentError``. Messages and times come back equal; what is added to one of
+        the two later is not in the other.
+        """
+        ...
+
     async def clear(self, session: str, *, namespace: str = "") -> int:
         """Remove all messages of the session; return how many there were."""
         ...

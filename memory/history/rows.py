@@ -50,6 +50,8 @@ _GROUP_SIZE: Final = 200
 _MAX_INTEGER: Final = 2**63 - 1
 """The largest number that a database knows."""
 _Value = TypeVar("_Value")
+_NewRow: TypeAlias = tuple[str | None, str, str, str | None, int]
+"""When a message was stored (None: now), its role, its JSON, its memory, and whether that is settled."""
 DamageCallback: TypeAlias = Callable[[Finding], object]
 """Called with each damaged row that a reading passes over."""
 
@@ -63,7 +65,8 @@ class HistoryRows:
 
     def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         if not isinstance(database, Database):
-            raise ArgumentError("database", database, "a vectorstore.sqlite.Database is needed, such as Database(path)")
+            expected = "a Database is needed, such as vectorstore.sqlite.SqliteDatabase(path)"
+            raise ArgumentError("database", database, expected)
         self.database = database
         self._clock = clock
         self._retention = checked_retention(retention)
@@ -83,7 +86,7 @@ class HistoryRows:
             return []
         remembered = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
         with self.database.write() as connection:
-            return self._add_messages(connection, owner, messages, texts, remembered)
+            return self._add_messages(connection, owner, _new_rows(messages, texts, remembered))
 
     def load(
         self,
@@ -129,7 +132,25 @@ class HistoryRows:
             if not texts:
                 return []
             remembered = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
-            return self._add_messages(connection, owner, messages, texts, remembered)
+            return self._add_messages(connection, owner, _new_rows(messages, texts, remembered))
+
+    def copy(self, session: str, new: str, *, namespace: str = "") -> list[int]:
+        """As ``HistoryStorage.copy``; a copied message keeps its memory, so that forgetting that takes every copy."""
+        owner = _checked_owner(namespace, session)
+        fork = owner[0], checked_session(new, "new")
+        visible = f"{VISIBLE_FROM} WHERE s.namespace = ? AND s.session = ? AND {VISIBLE_CONDITION}"
+        cutoff = self._session_cutoff()
+        with self.database.write() as connection:
+            if next(connection.execute(f"SELECT COUNT(*) {visible}", (*fork, cutoff)))[0]:
+                raise ArgumentError("new", new, "the id of a session that has no messages is needed")
+            sql = f"SELECT {MESSAGE_COLUMNS}, m.settled {visible} ORDER BY m.sequence"
+            rows = []
+            for *columns, settled in list(connection.execute(sql, (*owner, cutoff))):
+                row = decode_message_row(tuple(columns))  # damage must not get a checksum that is right
+                # a memory that is still being written is the first message's to write
+                done = settled if row.memory is None else 1
+                rows.append((timestamp_to_text(row.at), row.message.role, columns[4], row.memory, done))
+            return self._add_messages(connection, fork, rows) if rows else []
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``; None means all."""
@@ -394,25 +415,22 @@ class HistoryRows:
         self,
         connection: Connection,
         owner: tuple[str, str],
-        messages: Sequence[Message],
-        texts: Sequence[str],
-        kept: Sequence[tuple[str | None, int]],
+        rows: Sequence[_NewRow],
     ) -> list[int]:
-        """Add messages, each with its memory and whether that is settled; then apply the retention."""
+        """Add messages, then apply the retention."""
         now = self._clock()
         time = timestamp_to_text(now)
         bounds.end_idle_sessions(connection, self._retention, now)
         key, start = self._open_session(connection, owner, 1)
-        sequences = list(range(start, start + len(texts)))
-        items = zip(sequences, messages, texts, kept, strict=True)
+        sequences = list(range(start, start + len(rows)))
         connection.executemany(
             INSERT_MESSAGE,
             [
-                _message_values(key, owner, (sequence, time, message.role, text, memory, settled))
-                for sequence, message, text, (memory, settled) in items
+                _message_values(key, owner, (sequence, at or time, role, text, memory, settled))
+                for sequence, (at, role, text, memory, settled) in zip(sequences, rows, strict=True)
             ],
         )
-        connection.execute("UPDATE history_sessions SET next = ? WHERE key = ?", (start + len(texts), key))
+        connection.execute("UPDATE history_sessions SET next = ? WHERE key = ?", (start + len(rows), key))
         bounds.note_session_use(connection, key, time)
         bounds.hide_excess_messages(connection, self._retention, key)
         return sequences
@@ -440,6 +458,13 @@ class HistoryRows:
                 "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
                 [(row.memory, settled, row.sequence, row.namespace, row.session) for row in rows],
             )
+
+
+def _new_rows(
+    messages: Sequence[Message], texts: Sequence[str], remembered: Sequence[tuple[str | None, int]]
+) -> list[_NewRow]:
+    items = zip(messages, texts, remembered, strict=True)
+    return [(None, message.role, text, memory, settled) for message, text, (memory, settled) in items]
 
 
 def _checked_owner(namespace: object, session: object) -> tuple[str, str]:

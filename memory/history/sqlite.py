@@ -57,6 +57,7 @@ class SqliteHistory:
 
     load = _in_thread(HistoryRows.load)
     replace = _in_thread(HistoryRows.replace)
+    copy = _in_thread(HistoryRows.copy)
     sessions = _in_thread(HistoryRows.sessions)
     namespaces = _in_thread(HistoryRows.namespaces)
     summary = _in_thread(HistoryRows.summary)

@@ -197,6 +197,29 @@ class HistoryStorageContract:
         assert storage.texts() == ["kept", "new"]
         assert storage.replace("s", []) == storage.load("s") == []
 
+    def test_a_copied_session_goes_its_own_way(self, storage: SyncHistory) -> None:
+        storage.append("s", [Message.system("be brief"), Message.user("a"), Message.assistant("b")], namespace="n")
+        storage.delete("s", [2], namespace="n")
+        assert storage.copy("s", "fork", namespace="n") == [1, 2]
+        forked, first = storage.load("fork", namespace="n"), storage.load("s", namespace="n")
+        assert [(row.message, row.at) for row in forked] == [(row.message, row.at) for row in first]
+        assert storage.append_user("c", session="fork", namespace="n") == [3]
+        assert storage.append_user("d", namespace="n") == [4]
+        assert storage.texts("fork", namespace="n") == ["be brief", "b", "c"]
+        assert storage.texts(namespace="n") == ["be brief", "b", "d"]
+        assert storage.texts("fork") == []
+
+    def test_a_session_is_copied_to_one_without_messages_alone(self, storage: SyncHistory) -> None:
+        assert storage.copy("unknown", "fork") == storage.sessions() == []
+        storage.append_user("a")
+        storage.append_user("b", session="taken")
+        for new in ("taken", "s", "", "a\0b"):
+            with pytest.raises(ArgumentError, match="new"):
+                storage.copy("s", new)
+        assert storage.texts("taken") == ["b"]
+        storage.clear("taken")
+        assert storage.copy("s", "taken") == [2]
+
     def test_single_messages_are_deleted_and_missing_ones_are_not_counted(self, storage: SyncHistory) -> None:
         storage.append_user(*"abc")
         assert storage.delete("s", [2, 2, 9]) == 1

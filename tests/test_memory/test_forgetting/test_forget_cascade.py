@@ -961,3 +961,29 @@ def test_one_memory_without_permission_stops_the_whole_forgetting(full_memory):
     with pytest.raises(NotTrusted):
         run(full_memory.forget(session="s", actor="assistant"))
     assert everything(full_memory) == before
+
+
+@pytest.mark.parametrize("tool", [False, True])
+def test_what_is_forgotten_goes_from_every_fork_of_its_conversation(memory, tool):
+    secret = Message.assistant([ToolCallBlock(id="1", name="look", arguments={"what": "gate"})])
+    answer = Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text="The code is 4417."),))])
+    told = [secret, answer] if tool else [Message.user("The code of the gate is 4417.")]
+    *_, id = turn(memory, *told)
+    turn(memory, Message.user("Ana lives in Porto."))
+    for first, fork in (("s", "t"), ("t", "u")):
+        run(memory.conversations.copy(first, fork))
+    assert run(memory.complete()) == 0
+    run(memory.forget([id]))
+    for session in "stu":
+        assert "4417" not in str(run(memory.conversations.load(session)))
+        assert "Porto" in str(run(memory.conversations.load(session)))
+
+
+def test_forgetting_a_fork_leaves_what_was_said_before_it(memory):
+    (before,) = turn(memory, Message.user("Ana lives in Porto."))
+    run(memory.conversations.copy("s", "fork"))
+    (after,) = turn(memory, Message.user("The boat is red."), session="fork")
+    assert run(memory.forget(session="fork")).memories == (after,)
+    assert run(memory.get([before])) != [None]
+    assert [row.message.text for row in run(memory.conversations.load("s"))] == ["Ana lives in Porto."]
+    assert run(memory.conversations.load("fork")) == []
