@@ -34,6 +34,14 @@ _CHARSET: Final = re.compile(r"""charset=["']?([\w.:-]+)""", re.IGNORECASE)
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _METADATA: Final = frozenset({ipaddress.ip_address("168.63.129.16")})
 """Public addresses under which a cloud tells its machines their secrets."""
+_BAD_PORTS: Final = frozenset(
+    {0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109}
+    | {110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530}
+    | {531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190}
+    | {5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080}
+)
+"""The bad ports of the Fetch standard: servers of mail, files and the like, which could take a request for a command
+of theirs."""
 _HEADERS: Final = {"user-agent": "tellback", "accept": "text/html,text/*;q=0.9,*/*;q=0.5", "accept-encoding": "gzip"}
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -141,7 +149,10 @@ class _PinnedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         host = request.url.host
-        addresses = await _resolve(host, request.url.port or (443 if request.url.scheme == "https" else 80))
+        port = request.url.port or (443 if request.url.scheme == "https" else 80)
+        if port in _BAD_PORTS:
+            raise LoadError(str(request.url), f"port {port} is none of the web's: no browser reads it either")
+        addresses = await _resolve(host, port)
         if host.casefold() not in self._allowed:
             for address in addresses:
                 if not is_public(address):

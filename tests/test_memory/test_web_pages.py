@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ipaddress
-import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -108,6 +107,7 @@ async def test_the_dns_address_that_was_checked_is_connected_to(address, monkeyp
         ("/loop", (302, {"location": "/loop"}, b""), "leads on more than 5 times"),
         ("/inside", (302, {"location": "http://localhost/admin"}, b""), "private network"),
         ("/metadata", (302, {"location": "http://169.254.169.254/latest"}, b""), "private network"),
+        ("/mail", (302, {"location": "http://127.0.0.1:25/"}, b""), "port 25"),
         ("/file", (301, {"location": "file:///etc/passwd"}, b""), "not of the web"),
         ("/large", (200, {}, b"x" * 2_000_000), "more than the 1 MB"),
         ("/bomb", (200, {"content-encoding": "gzip"}, gzip.compress(bytes(30_000_000))), "more than the 1 MB"),
@@ -131,12 +131,24 @@ async def test_an_unsupported_form_of_url_is_refused(memory, url):
         await KnowledgeBase(memory).ingest_url(url)
 
 
-async def test_a_silent_server_times_out():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        with pytest.raises(LoadError, match=r"more than 0\.1 seconds"):
-            await fetch_page(f"http://127.0.0.1:{listener.getsockname()[1]}/", allowed_hosts=HOSTS, seconds=0.1)
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n"])
+async def test_a_server_that_is_silent_or_sends_byte_by_byte_times_out(begun):
+    left = asyncio.Event()
+
+    async def drip(reader, writer):
+        request = asyncio.gather(reader.read(), return_exceptions=True)  # ends as the client leaves
+        writer.write(begun)
+        while not request.done():
+            writer.write(b"x" * bool(begun))
+            await asyncio.sleep(0.01)
+        writer.close()
+        left.set()
+
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(LoadError, match=r"more than 0\.3 seconds"):
+            await fetch_page(f"http://127.0.0.1:{port}/", allowed_hosts=HOSTS, seconds=0.3)
+        await left.wait()
 
 
 @pytest.mark.parametrize(
