@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from agent.context_items import ContextItem
 
 _MARKER = re.compile(r"\[(\d{1,4})\](?!\()")
-_QUOTATION = re.compile('(?:\u201c([^\u201d]{12,}?)\u201d|\u00ab([^\u00bb]{12,}?)\u00bb|"([^"\n]{12,}?)")')
-_SENTENCE = re.compile(r"[^.!?\n]*(?:\[\d{1,4}\])[^.!?\n\[]*(?:\[\d{1,4}\][^.!?\n\[]*)*")
+# A quotation ends where another begins: else each opening mark of a text without closing ones is read to its end.
+_QUOTATION = re.compile('(?:\u201c([^\u201c\u201d]{12,})\u201d|\u00ab([^\u00ab\u00bb]{12,})\u00bb|"([^"\n]{12,})")')
+_SENTENCE_END = re.compile("[.!?\u3002\uff01\uff1f\n]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _WORD = re.compile(r"\w+")
 _STEM_LENGTH = 5
@@ -43,14 +44,14 @@ def check_citations(text: str, items: Sequence[ContextItem]) -> tuple[str, ...]:
         plain = _plain(words)
         if plain and plain not in texts[int(marker[1])]:
             problems.append(f"\u201c{' '.join(words.split())}\u201d does not stand in [{marker[1]}]")
-    for match in _SENTENCE.finditer(prose):
-        numbers = [int(number) for number in _MARKER.findall(match[0])]
-        words = [word[:_STEM_LENGTH] for word in _plain(_MARKER.sub(" ", match[0])).split() if len(word) > 3]
-        if len(words) < _LEAST_WORDS or not all(number in shown for number in numbers):
+    stems = {number: {word[:_STEM_LENGTH] for word in plain.split()} for number, plain in texts.items()}
+    for sentence in _SENTENCE_END.split(prose):
+        numbers = list(dict.fromkeys(int(number) for number in _MARKER.findall(sentence)))
+        words = [word[:_STEM_LENGTH] for word in _plain(_MARKER.sub(" ", sentence)).split() if len(word) > 3]
+        if not numbers or len(words) < _LEAST_WORDS or not all(number in shown for number in numbers):
             continue
-        cited_words = {word[:_STEM_LENGTH] for number in numbers for word in texts[number].split()}
-        if sum(word in cited_words for word in words) < _SUPPORT_SHARE * len(words):
-            problems.append(f"nothing in [{numbers[0]}] supports \u201c{' '.join(match[0].split())}\u201d")
+        if sum(any(word in stems[number] for number in numbers) for word in words) < _SUPPORT_SHARE * len(words):
+            problems.append(f"nothing in [{numbers[0]}] supports \u201c{' '.join(sentence.split())}\u201d")
     return tuple(problems)
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.context.summarizer import Summarizer
@@ -144,6 +144,8 @@ _CONTEXT_TURNS = 3
 _BELOW_LIMIT = "below the first {k} of what was found"
 _BELOW_SHARE = "scored below {share:.0%} of the best"
 _NOTHING_NEAR = "nothing was near"
+_DOUBTS: Final[Sequence[Literal["nothing", "other"]]] = ("nothing", "other")
+"""Doubts, the widest first: what may not be about the question at all may also be about somebody else."""
 _FROM_DOUBTFUL_SOURCE = "found where nothing seemed to be about it, while the other source was sure"
 
 
@@ -348,7 +350,7 @@ class MemoryReader:
     ) -> tuple[list[ContextItem], list[Omitted], Literal["nothing", "other"] | None]:
         """Return the items of both sources, best first, each once, those left out, and the reason to abstain.
 
-        A source that abstains yields to one that does not.
+        A source that abstains yields to one that does not. Where both do, the doubt is one that holds for all items.
         """
         sources = []
         if self.memory is not None:
@@ -368,7 +370,7 @@ class MemoryReader:
         for item in (item for source in sources if source not in chosen for item in source[0]):
             if item.id not in by_id:
                 reasons[item.id] = _FROM_DOUBTFUL_SOURCE
-        doubts = [abstain for _, _, abstain in chosen if abstain is not None]
+        doubts = {abstain for items, _, abstain in chosen if items} or {abstain for _, _, abstain in chosen}
         below = [omitted for _, omitted_items, _ in sources for omitted in omitted_items if omitted.id not in by_id]
         left_out = [*(Omitted(id, reason) for id, reason in reasons.items()), *below]
-        return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)
+        return ranked[: self.k], left_out, None if sure else next(filter(doubts.__contains__, _DOUBTS), None)

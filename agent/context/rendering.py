@@ -1,10 +1,10 @@
 """Rendering of memories and passages as text for a model: one line an item, delimited, cited, and marked as data. Pure.
 
-A block stands between two lines with a mark that no text of the request contains, so that nothing inside can end it and
-nothing outside can imitate it. Within a block an item begins a line, with its label in brackets, and every further line
-of its text is indented, so that no text can begin another item. The system prompt names the mark of the run. It is made
-from a seed that no stored text can know, and stays the same as long as no text contains it, which keeps a provider's
-prompt cache valid.
+A block stands between two lines with a mark that no text of the request contains, so that nothing inside can end it
+and nothing outside can imitate it. Within a block an item begins a line, with its label in brackets, and every
+further line of its text is indented, so that no text can begin another item; control markup in it is defused. The
+system prompt names the mark of the run. It is made from a seed that no stored text can know, and stays the same as
+long as no text contains it, which keeps a provider's prompt cache valid.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from agent.context.control_markup import defuse
 from agent.context_items import ContextItem
 
 DATA_RULES: Final = (
@@ -84,13 +85,13 @@ def closing_line(mark: str) -> str:
 
 
 def render_item(item: ContextItem, *, by_id: bool = False) -> str:
-    """Return *item* as its line: label, header, and the text as it is, its further lines indented."""
+    """Return *item* as its line: label, header and text, its further lines indented, control markup defused."""
     label = str(item.number)
     if by_id:
         label = item.id if _PLAIN_ID.fullmatch(item.id) else json.dumps(item.id)
     header = _item_header(item)
     text = re.sub(_LINE_END, lambda end: end[0] + _INDENT, item.text)
-    return f"[{label}]{' ' if header else ''}{header}: {text}"
+    return defuse(f"[{label}]{' ' if header else ''}{header}: {text}")
 
 
 def mark_for_items(items: Sequence[ContextItem]) -> str:

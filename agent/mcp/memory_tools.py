@@ -273,7 +273,7 @@ class MemoryServerTools:
             )
             for document in behind[:limit]
         ]
-        next_cursor = lines[-1].source if len(behind) > limit else None
+        next_cursor = behind[limit - 1].source if len(behind) > limit else None
         return ToolReply(DocumentList(documents=lines, next_cursor=next_cursor))
 
     async def correct(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
+
+from agent.context.control_markup import defuse
+
+ShownText: TypeAlias = Annotated[str, AfterValidator(defuse)]
+"""Stored words as a client's model may read them."""
 
 
 class SearchHit(BaseModel):
     """Result of ``search``, in the shape that deep-research clients expect."""
 
     id: str
-    title: str
+    title: ShownText
     url: str
 
 
@@ -26,23 +31,23 @@ class FetchedDocument(BaseModel):
     """Memory or passage, whole, in the shape that deep-research clients expect."""
 
     id: str
-    title: str
-    text: str
+    title: ShownText
+    text: ShownText
     url: str
-    metadata: dict[str, str] = {}
+    metadata: dict[str, ShownText] = {}
 
 
 class MemoryItem(BaseModel):
     """Memory or passage of a document, with its source."""
 
     id: str
-    text: str
-    source: str = ""
-    said_by: str = ""
+    text: ShownText
+    source: ShownText = ""
+    said_by: ShownText = ""
     date: datetime | None = None
     trust: str = ""
-    client: Annotated[str, Field(description="Program through which it was stored.")] = ""
-    tags: list[str] = []
+    client: Annotated[ShownText, Field(description="Program through which it was stored.")] = ""
+    tags: list[ShownText] = []
     pinned: bool = False
     outdated_by: Annotated[str | None, Field(description="Id of a newer statement about the same.")] = None
     may_change: Annotated[str | None, Field(description="Id of an older statement that this may have changed.")] = None
@@ -84,8 +89,8 @@ class UserProfile(BaseModel):
 class DocumentLine(BaseModel):
     """Document that can be searched."""
 
-    source: str
-    title: str = ""
+    source: ShownText
+    title: ShownText = ""
     passages: int = 0
     ingested: datetime | None = None
 

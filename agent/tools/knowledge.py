@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from agent.context.control_markup import defuse
 from agent.context.rendering import render_items
 from agent.context_items import item_from_passage
 from agent.errors import ArgumentError, ToolFailed
@@ -91,7 +92,7 @@ class _KnowledgeFunctions:
             for document in documents[:_MAX_DOCUMENTS]
         ]
         more = [f"… and {len(documents) - _MAX_DOCUMENTS} more"] if len(documents) > _MAX_DOCUMENTS else []
-        return "\n".join([*lines, *more]) or "There are no documents."
+        return defuse("\n".join([*lines, *more])) or "There are no documents."
 
     async def document_stats(self) -> str:
         """Count the documents and their passages."""

@@ -396,6 +396,16 @@ async def test_passages_of_an_abstaining_knowledge_base_are_not_shown_beside_fou
     assert "blue pot" in result.text
 
 
+@pytest.mark.parametrize(("passages", "doubt"), [((BRIDGE,), "nothing"), ((), "other")])
+async def test_where_both_sources_doubt_the_doubt_is_one_that_holds_for_all_items(memory, passages, doubt) -> None:
+    await memory.remember("I bought a red bicycle in May.")  # found, and about somebody else
+    shelf = FixedDocuments(*passages, abstain="nothing")
+    agent = Agent(QuotingProvider(), memory=memory, knowledge=shelf, settings=AgentSettings(relevance_floor=0))
+    result = await agent.run("When did Karl buy a bicycle?")
+    assert len(result.memories) == 1 + len(passages)
+    assert result.abstain == doubt
+
+
 async def test_an_abstaining_knowledge_base_without_memory_gives_no_citations() -> None:
     result = await Agent(QuotingProvider(), knowledge=FixedDocuments(BRIDGE, abstain="nothing")).run("Who am I?")
     assert result.citations == ()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent import Agent, AgentSettings, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Usage
+from agent.context.control_markup import defuse
 from agent.context.rendering import parse_items
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LongTermMemory, Memory
@@ -50,8 +51,10 @@ async def test_memories_are_sent_as_data_in_user_messages_only(kind: str) -> Non
     (system,) = said(body, "system")
     mark = re.findall("<memories ([0-9a-f]{8})>", system)[-1]
     shown = [item for text in said(body, "user") for item in parse_items(text, mark)]
-    assert [(item.number, item.text) for item in shown] == [(item.number, item.text) for item in result.memories]
-    assert {item.text for item in shown} == {FORGED, "The shed is green."}
+    assert [(item.number, item.text) for item in shown] == [
+        (item.number, defuse(item.text)) for item in result.memories
+    ]
+    assert {item.text for item in shown} == {defuse(FORGED), "The shed is green."}
     assert FORGED not in system
     assert "shed" not in system
     assert said(body, "assistant") == []

@@ -10,50 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-BLOCK_TAG: Final = "tellback-memories"
-"""Tag around the memories added to a prompt; the block comes back in transcripts, and is taken out there."""
+from agent.context.control_markup import WRAPPER_TAGS
+
 PASTE_CHARACTERS: Final = 1_500
 """Length from which a text without fences is taken for a paste: few people type 250 words in one go."""
 PASTE_LINES: Final = 30
-WRAPPER_TAGS: Final = (
-    "agent-message",
-    "bash-exit-code",
-    "bash-input",
-    "bash-stderr",
-    "bash-stdout",
-    "channel",
-    "command-args",
-    "command-message",
-    "command-name",
-    "cross-session-message",
-    "environment_context",
-    "fetched-web-content",
-    "hook_context",
-    "hook_prompt",
-    "local-command-caveat",
-    "local-command-stderr",
-    "local-command-stdout",
-    "permissions instructions",
-    "persisted-output",
-    "session_context",
-    "skill",
-    "subagent_notification",
-    "system-reminder",
-    "task-notification",
-    "teammate-message",
-    "tick",
-    "turn_aborted",
-    "user-prompt-submit-hook",
-    "user_info",
-    "user_instructions",
-    BLOCK_TAG,
-)
-"""Tags that clients put around words of their own in a message of the user's role.
-
-Sources: `@anthropic-ai/claude-agent-sdk` 0.3.330 (``sdk.mjs``), openai/codex, google-gemini/gemini-cli at 5411f11
-(``utils/sessionUtils.ts``), skillsynchq/txcript at 6699e3e for Cursor.
-"""
-
 _TAGS = "|".join(map(re.escape, WRAPPER_TAGS))
 _WRAPPED = re.compile(rf"<({_TAGS})\b[^<>]*>.*?(?:</\1\b[^<>]*>|\Z)", re.DOTALL | re.IGNORECASE)
 _OPENING_TAG = re.compile(rf"\s*</?(?:{_TAGS})\b", re.IGNORECASE)

@@ -1,7 +1,8 @@
 """Block of memories that a hook adds to a prompt: delimited, dated, newest first, one line a memory. Pure.
 
-A memory's own line breaks are folded, and the closing line carries a mark that no text inside contains, so that no
-memory can end the block or imitate another one. The tag is taken out again when a transcript is read.
+A memory's own line breaks are folded, tags of clients in it are defused, and the closing line carries a mark that no
+text inside contains, so that no memory can end the block or imitate another one. The tag is taken out again when a
+transcript is read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from agent.assistant.clients.typed_text import BLOCK_TAG
+from agent.context.control_markup import BLOCK_TAG, defuse
 from agent.context.rendering import DATA_RULES, ITEM_FORM, render_item, unused_mark
 from agent.context_items import ContextItem, with_standing
 
@@ -47,8 +48,7 @@ def context_block(
 
 def item_line(item: ContextItem) -> str:
     """Return *item* on one line; a long text is cut after 600 characters."""
-    text = " ".join(item.text.split())
+    text = " ".join(defuse(item.text).split())  # before its lines are joined: role markers begin a line
     if len(text) > _EXCERPT_CHARACTERS:
         text = text[:_EXCERPT_CHARACTERS].rstrip() + " …"
-    line = render_item(replace(item, text=text), by_id=True)
-    return line.replace(f"<{BLOCK_TAG}", f"<…{BLOCK_TAG}").replace(f"</{BLOCK_TAG}", f"</…{BLOCK_TAG}")
+    return render_item(replace(item, text=text), by_id=True)
