@@ -34,7 +34,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--faults full`` runs the fault campaign (tests/test_faults) at the size of docs/appendix/fault-tests.md."""
+    """``--faults full`` runs the fault campaign (tests/test_faults) at the size that docs/reliability.md counts."""
     group = parser.getgroup("faults", "the fault campaign")
     group.addoption("--faults", choices=("reduced", "full"), default="reduced", help="how much of it is run")
     life = "how long tests/test_memory/test_life.py plays"

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from benchmarks.about import QUIET
-from benchmarks.recall.goals import outcomes
-from benchmarks.recall.report import (
-    cost_text,
-    goals_text,
-    groups_text,
-    refusals_text,
-    systems_text,
-    tasks_text,
-)
+from benchmarks.recall.report import groups_text, refusals_text, systems_text, tasks_text
 from benchmarks.recall.summary import Summary
 
 _FROM = """\
-Rendered from a run of `python -m benchmarks recall` by `recall-report`. [Measuring](../measuring.md) tells how to
-measure, also on data of your own. `python -m benchmarks compare` prints the paired differences of two systems or
-runs.
+Rendered from a run of `python -m benchmarks recall` by `recall-report`. All its figures (every system by kind of
+question, at other depths, with intervals, speed and memory) are in `benchmarks/results/recall.json`.
+[Measuring](../measuring.md) tells how to measure, also on data of your own. `python -m benchmarks compare` prints the
+paired differences of two systems or runs.
 """
 _REFUSALS = """\
-*Nothing*: no memory is about the question. *Other*: it was said by or about somebody else. *Refused* is their sum.
-*By confidence* is what would be refused if the confidence alone decided and one answerable question in twenty were
-refused. The tasks of 1 to 20 statements ask about a memory that small; *unseen* ones were written after the bounds
-were chosen.
+Share of questions that Tellback refuses: no memory is about the question, or it was said by or about somebody else.
+The tasks of 1 to 20 statements ask about a memory that small; *unseen* ones were written after the bounds were chosen.
 """
 _NOT_MEASURED = """\
 - Answers of a language model. The run measures whether the evidence is found, not what is made of it.
@@ -39,48 +29,34 @@ looked at, but no default was chosen by it. *generated*: made by a rule in `benc
 given. No other system was tuned on any of the data.
 """
 _HOW = """\
-R@k is the share of a question's evidence among the first k hits, averaged over questions. any@k is the share of
-questions with some of their evidence there, all@k with all of it. MRR is the mean of 1 / rank of the first; nDCG@10
-weighs by grade. Intervals are 95 per cent, by 2,000 draws of the questions. A question whose recall fails counts as
-not found. Milliseconds are of one recall of 50 hits, one after the other; they are for orientation.
+R@k is the share of a question's evidence among the first k hits, averaged over questions; any@k is the share of
+questions with some of their evidence there, all@k with all of it. MRR is the mean of 1 / rank of the first. A cell is
+R@1 / R@10. A question whose recall fails counts as not found.
 """
 
 
 def page(summary: Summary) -> str:
     """Return the whole page."""
-    judged = [outcome.met for outcome in outcomes(summary)]
     parts = [
         "# Recall, measured",
         _FROM,
         "![R@1 and R@10 of each system on each task](recall-measured.svg)",
         "## What is not measured",
         _NOT_MEASURED,
-        "## Goals",
-        f"{sum(bool(outcome) for outcome in judged)} of {len(judged)} goals are reached on this data.",
-        goals_text(summary),
         "## Each task, all systems",
-        _STATUS + "\n" + _HOW + _noise(summary),
+        _STATUS + "\n" + _HOW,
         tasks_text(summary),
         "## Tellback by kind of question",
         groups_text(summary),
         "## Abstention",
         _REFUSALS,
         refusals_text(summary),
-        "## Cost",
-        cost_text(summary),
         "## Systems",
         systems_text(summary.about),
         "## Machine, versions, command",
         _setting(summary),
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
-
-
-def _noise(summary: Summary) -> str:
-    load = summary.about["load"]
-    if load is None or load <= QUIET:
-        return ""
-    return f"\nThe machine was not quiet (load average {load}): milliseconds and items a second are provisional.\n"
 
 
 def _setting(summary: Summary) -> str:

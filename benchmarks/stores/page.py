@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.stores import measures as m
 from benchmarks.stores.figures import Figures
 from benchmarks.stores.goals import outcomes
-from benchmarks.stores.report import goals_text, guards_text, missing_text, tables_text, winners_text
+from benchmarks.stores.report import guards_text, meanings_text, missing_text, tables_text, winners_text
 from benchmarks.stores.results import Measurement
 
 _WINNERS = """\
@@ -31,7 +31,7 @@ _READING_TABLES = """\
 A cell is the median. In brackets is the 95th percentile, where it is more than twice the median; *r* is the recall at
 10, where it is below 1. ᵐ: kept in memory, and on disk only when it is saved, so its writes cannot be compared. ⁱ:
 returns ids or positions alone; all others return the rows. Reading is over real rows, the rest over clustered rows;
-all other figures are in `benchmarks/results/`.
+figures of 1,000 rows, of the other kind of rows and of single rounds are in `benchmarks/results/`.
 """
 _HOW = """\
 Each store runs in a process of its own, which a parent asks over a pipe. Times are taken inside, around the store's
@@ -61,11 +61,9 @@ def page(measurements: Sequence[Measurement]) -> str:
         "## Not measured",
         _NOT_MEASURED + missing_text(measurements),
         "## Figures",
-        _READING_TABLES,
+        _READING_TABLES + "\n" + meanings_text(),
         tables_text(measurements),
-        "## Goals",
         _tally(measurements),
-        goals_text(measurements),
         "## What must not grow",
         guards_text(measurements),
         "## How it was measured",
@@ -78,7 +76,10 @@ def page(measurements: Sequence[Measurement]) -> str:
 
 def _tally(measurements: Sequence[Measurement]) -> str:
     judged = [outcome.met for outcome in outcomes(Figures(measurements)) if outcome.met is not None]
-    return f"{sum(judged)} of {len(judged)} goals are reached; missed ones are in bold. × is a ratio of medians."
+    return (
+        f"{sum(judged)} of {len(judged)} goals are reached; `python -m benchmarks stores` prints each with its ratio of"
+        " medians."
+    )
 
 
 def _setting(measurements: Sequence[Measurement]) -> str:

@@ -12,8 +12,21 @@ from benchmarks.stores.results import Measurement
 
 _READING = (m.SEARCH, *m.FILTERS, m.MANY, m.TEXT)
 _ALL_PEERS = (*PEERS, "sqlite-vec-fts5")
-_WITHOUT_TABLE = (m.BULK, m.DELETE_MANY, m.MEMORY_VECTORS)
-_SMALL, _LARGE = 10_000, 100_000
+_SHOWN = (
+    m.SEARCH,
+    m.FILTER_FEW,
+    m.FILTER_HALF,
+    m.MANY,
+    m.TEXT,
+    m.BULK_TEXT,
+    m.ADD,
+    m.SEEN_ELSEWHERE,
+    m.COLD,
+    m.FILE,
+    m.MEMORY,
+)
+"""Measures of the tables; the winners have a line for each of the others, too."""
+_SMALLEST, _SMALL, _LARGE = 1_000, 10_000, 100_000
 _LONG_TAIL = 2.0
 """A 95th percentile is printed where it is more than so many times the median."""
 
@@ -63,10 +76,15 @@ def missing_text(measurements: Iterable[Measurement]) -> str:
 
 
 def tables_text(measurements: Sequence[Measurement]) -> str:
-    """Return the figures of every store, a table for each measure, of real rows where those were read."""
+    """Return the figures of every store, a table for each number of rows, of real rows where those were read."""
     figures = Figures(measurements)
-    shown = [measure for measure in m.MEANING if measure not in _WITHOUT_TABLE]
-    return "\n".join(table for measure in shown if (table := _table(figures, measure)))
+    counts = sorted({n for _, n in figures.sizes()} - {_SMALLEST})
+    return "\n".join(_table(figures, n) for n in counts)
+
+
+def meanings_text() -> str:
+    """Return a list of the measures of the tables with their units."""
+    return "".join(f"- *{measure}*, {m.unit_of(measure)}: {m.MEANING[measure]}\n" for measure in _SHOWN)
 
 
 def guards_text(measurements: Sequence[Measurement]) -> str:
@@ -112,23 +130,13 @@ def _rows_of(measure: str) -> str:
     return "real" if measure in _READING else "clustered"
 
 
-def _table(figures: Figures, measure: str) -> str:
-    sizes = [size for size in figures.sizes() if any(figures.get(key, measure, *size) for key in BY_KEY)]
-    sizes = [size for size in sizes if size[0] == _rows_of(measure)] or sizes
-    rows = []
+def _table(figures: Figures, n: int) -> str:
+    lines = [f"### {n:,} rows\n", f"| store | {' | '.join(_SHOWN)} |", "|---" * (len(_SHOWN) + 1) + "|"]
     for contender in CONTENDERS:
-        cells = [figures.get(contender.key, measure, *size) for size in sizes]
+        cells = [figures.get(contender.key, measure, _rows_of(measure), n) for measure in _SHOWN]
         if any(cells):
-            rows.append(f"| {contender.title}{marks_of(contender.key)} | " + " | ".join(map(_cell, cells)) + " |")
-    if not rows:
-        return ""
-    bases = [figures.get(m.IMPORTS, m.COLD, *size) for size in sizes] if measure == m.COLD else []
-    if any(bases):
-        rows.append("| *Python and its imports alone* | " + " | ".join(map(_cell, bases)) + " |")
-    heads = " | ".join(f"{n:,} {data}" for data, n in sizes)
-    meaning = m.MEANING[measure]
-    title = f"### {measure[:1].upper()}{measure[1:]}, {m.unit_of(measure)}\n\n{meaning[:1].upper()}{meaning[1:]}.\n"
-    return f"{title}\n| store | {heads} |\n" + "|---" * (len(sizes) + 1) + "|\n" + "\n".join(rows) + "\n"
+            lines.append(f"| {contender.title}{marks_of(contender.key)} | {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines) + "\n"
 
 
 def marks_of(key: str) -> str:

@@ -13,6 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.metrics import DEPTHS, MEASURES, Answer
 from benchmarks.recall.command import write
 from benchmarks.recall.compare import compared
+from benchmarks.recall.page import page
 from benchmarks.recall.results import AnswerRow, Fill, Header, Results, Writer, read_results
 from benchmarks.recall.same import sameness
 from benchmarks.recall.summary import read_summary, summarised, write_summary
@@ -241,3 +242,9 @@ def test_the_picture_of_a_run_is_small_and_has_colours_for_light_and_dark(tmp_pa
     assert len(picture) < 60_000
     draw(summarised(RESULTS), tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == picture
+
+
+def test_the_committed_recall_page_equals_the_page_of_the_committed_figures() -> None:
+    root = Path(__file__).resolve().parents[2]
+    committed = (root / "docs" / "appendix" / "recall-measured.md").read_text("utf-8")
+    assert committed == page(read_summary(root / "benchmarks" / "results" / "recall.json"))

@@ -124,8 +124,8 @@ def test_the_recall_command_measures_reports_and_compares_a_data_folder(
     assert read_summary(figures).figure("grep", "folder-mine", "R@1") == 1.0
     assert main(["recall-report", str(out), "--docs", str(docs), "--no-plot"]) == 0
     page = (docs / "recall-measured.md").read_text()
-    assert "| grep | 1 | 1.000 |" in page
-    assert "Data: yours." in page
+    assert "| task | data | unit | n | Tellback, no vectors | grep | last n |" in page
+    assert "| mine | yours | memory | 1 | 1.000 / 1.000 | 1.000 / 1.000 | .000 / 1.000 |" in page
     assert main(["compare", str(out), str(out), "--system", "last:tellback-words"]) == 0
     assert "+1.000" in capsys.readouterr().out
 

@@ -137,7 +137,7 @@ def test_the_benchmark_page_begins_with_the_winners_and_shows_every_store() -> N
     assert heads[:2] == ["## Who wins where", "## Not measured"]
     for item in CONTENDERS:
         assert f"| {item.title}" in given
-    for text in ("a machine", "python -m benchmarks stores", "numpy 2", "benchmarks.svg", "100,000 real"):
+    for text in ("a machine", "python -m benchmarks stores", "numpy 2", "benchmarks.svg", "### 100,000 rows"):
         assert text in given
     assert "not measured |" not in goals_text(found)
 
