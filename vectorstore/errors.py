@@ -23,9 +23,7 @@ VectorStoreError
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -127,28 +125,14 @@ class UnsupportedError(VectorStoreError):
 
 
 class MissingExtra(VectorStoreError, ImportError):
-    """An optional dependency is not installed; *install* is the command for the environment and checkout in use."""
+    """An optional dependency is not installed; *install* is the command for the installation in use."""
 
     def __init__(self, what: str, extra: str) -> None:
+        from vectorstore.installation import install_command
+
         self.extra = extra
-        self.install = _install_command(extra)
+        self.install = install_command(extra)
         super().__init__(f"{what} needs the extra '{extra}': {self.install}")
-
-
-def _install_command(extra: str) -> str:
-    """Return the command that adds *extra*; Tellback is installed from its checkout, there is no name to install."""
-    folder = Path(__file__).resolve().parents[1]
-    if not (folder / "pyproject.toml").is_file():
-        return f"{_from_here(sys.executable)} -m pip install -e '.[{extra}]', in Tellback's folder"
-    return f"{_from_here(sys.executable)} -m pip install -e '{_from_here(folder)}[{extra}]'"
-
-
-def _from_here(path: str | Path) -> str:
-    """Return *path* relative to the working folder where it is below."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except (OSError, ValueError):
-        return str(path)
 
 
 class StoreClosed(VectorStoreError):

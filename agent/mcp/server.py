@@ -210,6 +210,15 @@ async def _ask(
     return answer.action == "accept" and (answer.content or {}).get("agree") is True
 
 
+def import_server_class() -> type[Server[Any]]:
+    """Return the server of the SDK; ``MissingExtra`` where the SDK is not installed."""
+    try:
+        from mcp.server.lowlevel import Server
+    except ImportError as error:
+        raise MissingExtra("the MCP server", "mcp") from error
+    return Server
+
+
 def make_memory_server(
     service: MemoryServerTools | asyncio.Future[MemoryServerTools], *, version: str = "", read_only: bool = False
 ) -> Server[Any]:
@@ -218,10 +227,7 @@ def make_memory_server(
     A *service* whose memory is still being opened is waited for by the requests that need it; tools, resources and
     prompts are listed meanwhile. Raises ``MissingExtra`` where the SDK is not installed.
     """
-    try:
-        from mcp.server.lowlevel import Server
-    except ImportError as error:
-        raise MissingExtra("the MCP server", "mcp") from error
+    server_class = import_server_class()
 
     async def opened() -> MemoryServerTools:
         # A request that is cancelled leaves the opening to the others.
@@ -230,7 +236,7 @@ def make_memory_server(
     tools = {tool.name: tool for tool in _served_tools(read_only=read_only)}
     parameters = {name: tool.parameters() for name, tool in tools.items()}
     handlers, resources = _Handlers(opened, tools, parameters), MemoryResources(opened)
-    return Server(
+    return server_class(
         "tellback",
         version=version,
         title="Tellback",

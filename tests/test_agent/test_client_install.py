@@ -139,6 +139,26 @@ def test_a_symlinked_configuration_file_stays_a_symlink(tellback: CommandLine, t
     assert "tellback hook" in real.read_text()
 
 
+def test_a_server_that_cannot_start_is_not_registered_and_doctor_fails_for_one_that_is(
+    tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tellback.json("install", "cursor", "--no-hooks")
+    settings = Path.home() / ".cursor" / "mcp.json"
+    broken = tmp_path / "tellback"
+    broken.write_text("#!/bin/sh\necho 'tellback: the MCP server needs the extra' >&2; exit 2\n")
+    broken.chmod(0o700)
+    monkeypatch.setattr("agent.assistant.clients.registration.own_program", lambda: broken)
+    done = tellback("install", "codex")
+    assert (done.code, [*Path.home().glob(".codex")]) == (2, [])
+    assert "could not start: the MCP server needs the extra" in done.err
+    for program, problem in ((PROGRAM, ""), (str(broken), "needs the extra"), ("/gone/tellback", "cannot be started")):
+        settings.write_text(json.dumps({"mcpServers": {"tellback": {"command": program, "args": ["mcp"]}}}))
+        done = tellback("doctor", "--json")
+        (check,) = (item for item in json.loads(done.out)["checks"] if item["name"] == "server of cursor")
+        assert (check["fine"], done.code) == ((False, 1) if problem else (True, 0))
+        assert problem in check["seen"]
+
+
 def hook_checks(tellback: CommandLine) -> list[tuple[str, bool, str]]:
     """Return doctor's checks of hooks: name, verdict and text."""
     done = tellback("doctor", "--json")

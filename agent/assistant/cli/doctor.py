@@ -407,11 +407,19 @@ def check_residents() -> Iterator[DoctorCheck]:
 
 
 def check_clients() -> Iterator[DoctorCheck]:
-    """Check the hooks in each client that has them: can they be started, are they called, did they fail."""
-    from agent.assistant.clients.registry import HOOK_CLIENTS
+    """Check what is registered in clients: can the server be started, are hooks called, did they fail."""
+    from agent.assistant.clients.registration import start_failure
+    from agent.assistant.clients.registry import CLIENTS, HOOK_CLIENTS
     from agent.assistant.hooks.health import hook_health
     from agent.assistant.hooks.run_log import paused_since
 
+    servers = {client.name: tuple(client.server_file.registered()) for client in CLIENTS}
+    failures = {command: start_failure(command) for command in {*servers.values()} if command}
+    for name, command in servers.items():
+        if command:
+            failure = failures[command]
+            remedy = f"then `tellback install {name}` writes it anew, if its program has moved" if failure else ""
+            yield DoctorCheck(f"server of {name}", not failure, failure or f"{command[0]} can be started", remedy)
     for client in HOOK_CLIENTS:
         health = hook_health(client)
         if health is not None:

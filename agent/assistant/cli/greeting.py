@@ -125,11 +125,10 @@ def _contents_text(contents: Contents, configuration: Configuration) -> str:
 
 
 def _clients() -> KnownClients:
-    from agent.assistant.clients.registration import is_connected
     from agent.assistant.clients.registry import CLIENTS
 
     present = [client for client in CLIENTS if client.folder.exists()]
-    connected = [client.name for client in present if is_connected(client.server_file)]
+    connected = [client.name for client in present if client.server_file.registered()]
     return KnownClients(tuple(connected), tuple(client.name for client in present if client.name not in connected))
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent.assistant.cli.command_context import global_options
-from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_note, print_table, print_text
 from agent.assistant.local_time import local_now
-from vectorstore import MissingExtra
 
 if TYPE_CHECKING:
     from agent.assistant.clients.client import Client
@@ -44,11 +42,14 @@ def install(
         _list_clients(json=json)
         return
     from agent.assistant.clients.config_files import write_changes
-    from agent.assistant.clients.registration import planned_changes
+    from agent.assistant.clients.registration import planned_changes, start_failure
     from agent.assistant.clients.registry import client_named
 
     chosen = client_named(client)
     launch = None if remove else _launch(global_options(context).configuration())
+    if launch is not None and (failure := start_failure([str(launch.program), *launch.server_arguments])):
+        print_note(f"tellback: nothing was changed, for the memory server could not start: {failure}")
+        raise typer.Exit(EXIT_USAGE)
     changes = planned_changes(
         chosen.name,
         server=chosen.server_file,
@@ -67,8 +68,6 @@ def install(
         return
     _print_changes(chosen, changed, dry_run=dry_run)
     if changed and not remove:
-        if find_spec("mcp") is None:
-            print_note(f"  -> {MissingExtra('the memory server', 'mcp')}")
         for note in chosen.notes:
             print_note(f"  -> {note}")
 
@@ -98,7 +97,6 @@ def _launch(configuration: Configuration) -> Launch:
 
 
 def _list_clients(*, json: bool) -> None:
-    from agent.assistant.clients.registration import is_connected
     from agent.assistant.clients.registry import CLIENTS
 
     rows = [
@@ -106,7 +104,7 @@ def _list_clients(*, json: bool) -> None:
             "client": client.name,
             "title": client.title,
             "here": client.folder.exists(),
-            "connected": is_connected(client.server_file),
+            "connected": bool(client.server_file.registered()),
             "hooks": client.hook_file is not None,
             "formats": client.documented,
         }

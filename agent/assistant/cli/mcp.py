@@ -34,6 +34,7 @@ def mcp(
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="With --http: where to listen.")] = _LOOPBACK,
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: the port.")] = _DEFAULT_PORT,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes anything.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only say whether the server can start.")] = False,
 ) -> None:
     """Serve the memory to MCP clients, by pipes or HTTP.
 
@@ -44,6 +45,12 @@ def mcp(
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="tellback mcp: %(levelname)s %(message)s")
     compute_in_one_thread()
     configuration = global_options(context).configuration()
+    if check:
+        from agent.mcp.server import import_server_class
+
+        import_server_class()
+        print_note("the server can start")
+        return
     from agent.assistant.wiring import make_memory_server_of, open_configured_memory
     from agent.mcp.transports import serve_http, serve_stdio
 

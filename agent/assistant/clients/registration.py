@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from memory import ArgumentError
 
 SERVER_NAME: Final = "tellback"
 """Name of the memory server in the files of clients."""
+_SECONDS_TO_START: Final = 60
+"""Seconds that a start may take: the first one after an installation compiles every module."""
 _Edit: TypeAlias = Callable[[str], str | None]
 
 
@@ -64,6 +67,23 @@ class ServerFile:
         if self.merged_command:
             return {**self.fields, "command": [program, *arguments]}
         return {**self.fields, "command": program, "args": arguments}
+
+    def registered(self) -> list[str]:
+        """Return the command of our server in the file; empty where it has none, or cannot be read."""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+            servers = (tomllib.loads(text) if self.form == "toml" else _object(text)).get(self.key)
+        except (OSError, ValueError):
+            return []
+        entry = servers.get(SERVER_NAME) if isinstance(servers, dict) else None
+        if not isinstance(entry, dict):
+            return []
+        program, arguments = entry.get("command"), entry.get("args")
+        words = [
+            *(program if isinstance(program, list) else [program]),
+            *(arguments if isinstance(arguments, list) else []),
+        ]
+        return words if all(isinstance(word, str) for word in words) else []
 
     def edit(self, launch: Launch | None) -> _Edit:
         """Return the edit that adds our server, started by *launch*; None takes it out."""
@@ -158,14 +178,20 @@ def matched_hooks(
     }
 
 
-def is_connected(server: ServerFile) -> bool:
-    """Return whether the file of servers names ours; a file that cannot be read names none."""
+def start_failure(command: Sequence[str]) -> str:
+    """Return why the memory server cannot be started by *command*, in one line; "" where it can."""
     try:
-        text = server.path.read_text(encoding="utf-8")
-        servers = (tomllib.loads(text) if server.form == "toml" else _object(text)).get(server.key)
-    except (OSError, ValueError):
-        return False
-    return isinstance(servers, dict) and SERVER_NAME in servers
+        done = subprocess.run(  # noqa: S603 - the command that a client is about to run, or runs
+            [*command, "--check"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS_TO_START, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it does not start within {_SECONDS_TO_START} seconds"
+    except OSError as error:
+        return f"{command[0]} cannot be started ({error.strerror or error})"
+    if not done.returncode:
+        return ""
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("tellback: ") if lines else f"it ends with exit code {done.returncode}"
 
 
 def own_program() -> Path:
