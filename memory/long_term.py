@@ -650,7 +650,7 @@ class LongTermMemory:
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
         the same one), or where what is needed was forgotten. A forgetting with a time of grace is taken back while
-        that lasts, as ``restore_soft_delete`` does; any other is final. So is an import in the place of all that was
+        that lasts, as ``restore_forgotten`` does; any other is final. So is an import in the place of all that was
         here; of another one the memories go, and documents, messages and log stay. What somebody decided who is
         trusted more than *actor* raises ``NotTrusted``.
         """

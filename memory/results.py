@@ -82,6 +82,10 @@ class Stats:
     vector_bytes: int
 
 
+KNOWN: Final = "known already"
+"""Reason of an item whose words are here."""
+
+
 class Outcome(StrEnum):
     """Outcome of one item that was to be remembered."""
 
@@ -128,12 +132,17 @@ class Report:
         """True if a memory was written for it."""
         return self.outcome in (Outcome.STORED, Outcome.REDACTED)
 
+    @property
+    def headline(self) -> str:
+        """The outcome in words: of an item that is here itself, that it is known already."""
+        return KNOWN if self.outcome == Outcome.DUPLICATE and self.of == self.id else self.outcome.value
+
     def __str__(self) -> str:
         """The line in words, such as "redacted 1 span (secret: card number)"."""
-        line = self.outcome.value
+        line = self.headline
         if self.outcome == Outcome.REDACTED and self.spans:
             line += f" {self.spans} span{'s' * (self.spans != 1)}"
-        if self.of is not None:
+        if self.of is not None and line != KNOWN:
             line += f", near-duplicate of {self.of}" if self.stored else f" of {self.of}"
         if self.replaced:
             line += f", replaces {', '.join(self.replaced)}"

@@ -193,7 +193,10 @@ def _checked_source(value: object, argument: str) -> Source | None:
 def _checked_repetitions(value: object, argument: str) -> tuple[Repetition, ...]:
     if not isinstance(value, tuple) or not all(isinstance(repetition, Repetition) for repetition in value):
         raise ArgumentError(argument, value, "a tuple of Repetition is needed")
-    return value
+    for repetition in value:
+        _optional(checked_label)(repetition.session, f"{argument}.session")
+        checked_actor(repetition.actor, f"{argument}.actor")
+    return tuple(replace(repetition, at=to_aware(repetition.at, argument=f"{argument}.at")) for repetition in value)
 
 
 def _optional(check: Callable[[object, str], Any]) -> Callable[[object, str], Any]:

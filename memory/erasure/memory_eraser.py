@@ -117,7 +117,8 @@ class MemoryEraser:
             removed = self._erase(plan, items)
             if soft_deleted:
                 removed["held"] = self._soft_deleter.erase(soft_deleted)
-            if changes := [MemoryChange(id, gone=True) for id in plan.memories]:
+            changes = [MemoryChange(id, gone=True) for id in plan.memories]
+            if changes or due is not None:  # of messages alone too, where it can be taken back
                 self.operations.record(namespace, "forget", caller.actor, changes, id=operation)
             if due is None and (plan.entries or plan.messages):
                 ids = list(dict.fromkeys([*plan.targets, *plan.derived, *plan.also]))

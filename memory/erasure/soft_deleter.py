@@ -121,7 +121,7 @@ class SoftDeleter:
             expected = "a forgetting whose time of grace is not over is needed; its bytes are gone, or it had none"
             raise ArgumentError("operation", operation, expected)
         forgetting = self.operations.get(namespace, operation)
-        if forgetting is not None:  # of messages alone nothing is logged
+        if forgetting is not None:  # a file of an earlier version logged nothing of messages alone
             caller.check_may_undo(forgetting)
         caller.check_may_change((from_entry(entry) for _, entry in package.entries), "restore")
         restored = [entry.id for partition, entry in package.entries if not is_archive(partition)]

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias, cast
 
@@ -28,7 +29,7 @@ from memory.export_import.report import ExportItem
 from memory.history.codec import checked_session, message_from_json, message_to_json
 from memory.history.protocol import HistoryRow
 from memory.messages import Message
-from memory.models import Memory, MemoryChange, Operation, Source
+from memory.models import Memory, MemoryChange, Operation, Repetition, Source
 from memory.tables.embedder_probes import ProbeVectors
 from memory.tables.operation_log import IMPORT_KIND
 from memory.timestamps import to_aware
@@ -162,13 +163,15 @@ def _read_probes(probes: Any, space: Space | None) -> tuple[str, ...] | None:
     return tuple(probes)
 
 
-_DEFAULTS: Final[dict[type, dict[str, Any]]] = {
-    kind: {
+@cache
+def _defaults(kind: type) -> dict[str, Any]:
+    """Return the default values of the fields of a dataclass; ``MISSING`` for a field that has none."""
+    return {
         field.name: field.default if field.default_factory is MISSING else field.default_factory()
         for field in fields(kind)
     }
-    for kind in (Memory, Source, Operation, MemoryChange)
-}
+
+
 _TIME_FIELDS: Final = frozenset(field.name for field in fields(Memory) if "datetime" in str(field.type))
 _VERSION_FIELDS: Final[dict[str, Any]] = {
     "retired_at": None,
@@ -176,11 +179,11 @@ _VERSION_FIELDS: Final[dict[str, Any]] = {
     "counts_to": None,
     "withdrawn": False,
 }
-_PLAIN_FIELDS: Final = _DEFAULTS[Memory].keys() - {"id", "text", "revision"}
+_PLAIN_FIELDS: Final = _defaults(Memory).keys() - {"id", "text", "revision"}
 """The fields of a memory that are those of its item, where they have not their default values."""
 _ITEM_FIELDS: Final = {"type", "id", "text", "vector", "no_vector", "beside", *_PLAIN_FIELDS}
 _PLACE_FIELDS: Final[dict[object, str]] = {ExportItem.PASSAGE: "collection", ExportItem.VERSION: "version"}
-_SOURCE_FIELDS: Final = _DEFAULTS[Source].keys()
+_SOURCE_FIELDS: Final = _defaults(Source).keys()
 _OWN_FIELDS: Final = {*_PLAIN_FIELDS, *_SOURCE_FIELDS, "id", "revision"}
 _MAX_NUMBER: Final = 10**15
 """The largest sequence number or revision: those that follow it still fit into a table."""
@@ -315,9 +318,12 @@ def _to_json(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else _changed_fields(value)
 
 
-def _changed_fields(value: object) -> dict[str, Any]:
-    defaults = _DEFAULTS[type(value)]
-    return {name: current for name, default in defaults.items() if (current := getattr(value, name)) != default}
+def _changed_fields(value: Any) -> dict[str, Any]:
+    return {
+        name: current
+        for name, default in _defaults(value.__class__).items()
+        if (current := getattr(value, name)) != default
+    }
 
 
 _Reader: TypeAlias = Callable[[Any, str], Any]
@@ -325,9 +331,11 @@ _Reader: TypeAlias = Callable[[Any, str], Any]
 
 
 def _read_fields(
-    item: Mapping[str, Any], readers: Mapping[str, _Reader], argument: str = "item", other: tuple[str, ...] = ("type",)
+    item: Any, readers: Mapping[str, _Reader], argument: str = "item", other: tuple[str, ...] = ("type",)
 ) -> dict[str, Any]:
     """Return the values of an object's fields, in the order of their *readers*; it may have *other* fields beside."""
+    if not isinstance(item, dict):
+        raise ArgumentError(argument, item, "an object is needed")
     check_known_fields(item, (*readers, *other))
     return {name: read(item.get(name), f"{argument}.{name}") for name, read in readers.items()}
 
@@ -366,6 +374,11 @@ def _read_source(value: Any, argument: str) -> Source:
     return Source(**{**value, "heading": _read_list(value.get("heading", []), f"{argument}.heading")})
 
 
+def _read_repetitions(value: Any, argument: str) -> tuple[Repetition, ...]:
+    repetitions = _read_list(value, argument)
+    return tuple(Repetition(**_read_fields(fields, _REPETITION_READERS, argument, ())) for fields in repetitions)
+
+
 def _read_message(value: Any, argument: str) -> Message:
     try:
         message = message_from_json(json.dumps(value))
@@ -401,6 +414,12 @@ _MEMORY_READERS: Final[dict[str, _Reader]] = {
     "derived_from": _read_list,
     "replaces": _read_list,
     "source": _read_source,
+    "repeated": _read_repetitions,
+}
+_REPETITION_READERS: Final[dict[str, _Reader]] = {
+    "at": read_time,
+    "session": _optional(checked_label),
+    "actor": lambda value, argument: checked_actor(value or "user", argument),
 }
 _MESSAGE_READERS: Final[dict[str, _Reader]] = {
     "session": lambda value, _: checked_session(value),

@@ -13,7 +13,7 @@ from memory.export_import.reader import ExportLine
 from memory.export_import.report import ExportItem, ImportLine
 from memory.models import Memory, MemoryChange
 from memory.partitions import ARCHIVE, archived_id, store_namespace
-from memory.results import Outcome, Report
+from memory.results import KNOWN, Outcome, Report
 from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from memory.timestamps import Clock
 from memory.write.draft import Draft
@@ -160,7 +160,7 @@ class MemoryImporter:
         existing = from_entry(entry)
         of = existing.id if existing.id != draft.memory.id else None
         if comparable_content(existing) == comparable_content(draft.memory):
-            return draft.settle(Outcome.DUPLICATE, "known already", of)
+            return draft.settle(Outcome.DUPLICATE, KNOWN, of)
         if job.mode != "upsert":
             return draft.settle(Outcome.DUPLICATE, _KEPT_REASON, of)
         if draft.memory.trust.rank > existing.trust.rank:
@@ -207,7 +207,7 @@ class MemoryImporter:
         if job.is_forgotten(partition, id):
             return Report(Outcome.REJECTED, id, "forgotten")
         if id in job.added or job.existing(partition, [id]):
-            return Report(Outcome.DUPLICATE, id, "known already", of=id)
+            return Report(Outcome.DUPLICATE, id, KNOWN, of=id)
         added_sources = (source for source in sources if source in job.added)
         memory = replace(
             memory,

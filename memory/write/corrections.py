@@ -20,7 +20,7 @@ from memory.entry_store import EntryStore, patched_metadata
 from memory.errors import ArgumentError, RejectedText
 from memory.models import Memory, MemoryChange, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from memory.results import Outcome, Report
+from memory.results import KNOWN, Outcome, Report
 from memory.tables.operation_log import OperationLog
 from memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
 from memory.write.access_control import Caller
@@ -298,7 +298,7 @@ class Corrections:
             same = next((memory.id for memory in derived.values() if _statement(memory) == statement), None)
             if same is not None:
                 spared.add(same)
-                fact = fact.settle(Report(Outcome.DUPLICATE, same, "known already", of=same))
+                fact = fact.settle(Report(Outcome.DUPLICATE, same, KNOWN, of=same))
             facts.append(fact)
         stale = only_derived_from(store, id, caller.namespace, spared) if derived else []
         return stale, replace(draft, facts=tuple(facts))

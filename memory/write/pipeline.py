@@ -18,7 +18,7 @@ from memory.entry_store import EntryStore
 from memory.errors import DuplicateKey
 from memory.models import Actor, Memory, MemoryChange
 from memory.partitions import CONVERSATION, store_namespace
-from memory.results import Outcome, Report
+from memory.results import KNOWN, Outcome, Report
 from memory.retrieval.languages.utterances import with_utterance
 from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.tables.operation_log import OperationLog, least_trusted_actor
@@ -256,7 +256,7 @@ class WritePipeline:
                 known[memory.id] = known[name] = memory
                 return draft
             if (before.text, before.caption) == (memory.text, memory.caption):
-                return draft.settle(Report(Outcome.DUPLICATE, before.id, "known already", of=before.id))
+                return draft.settle(Report(Outcome.DUPLICATE, before.id, KNOWN, of=before.id))
             conflict = DuplicateKey(memory.key if memory.key is not None else memory.id, before.id)
             return draft.settle(Report(Outcome.REJECTED, before.id, str(conflict)), conflict)
 

@@ -20,7 +20,7 @@ from memory.codec import from_entry, repetition_to_json
 from memory.entry_store import EntryStore, patched_metadata
 from memory.models import ORIGIN, Memory, MemoryChange, Repetition, UtteranceKind
 from memory.partitions import CONVERSATION, store_namespace
-from memory.results import Outcome, Report
+from memory.results import KNOWN, Outcome, Report
 from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.tables.operation_log import OperationLog
 from memory.timestamps import Clock
@@ -32,7 +32,6 @@ _MAX_REPETITIONS: Final = 100
 _ECHO_SHARE: Final = 0.8
 """Share of its terms that an echo has from what it repeats: an answer has words of its own around it ("you said …")."""
 _MIN_ECHO_TERMS: Final = 2
-_FOLDED: Final = "said before"
 _CLOSING: Final = ".!\u2026\u3002 "
 
 
@@ -139,7 +138,7 @@ def _saying(memory: Memory) -> Repetition | None:
 
 
 def _duplicate(id: str) -> Report:
-    return Report(Outcome.DUPLICATE, id, _FOLDED, of=id)
+    return Report(Outcome.DUPLICATE, id, KNOWN, of=id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,18 @@ def test_undo_without_an_id_shows_the_last_active_operation_and_asks_for_confirm
     assert tellback("memories")[1] == "Nothing is remembered yet.\n"
 
 
+def test_undo_takes_back_a_forgetting_in_its_time_of_grace_and_passes_over_a_final_one(tellback):
+    other, id = kept(tellback, "The roof leaks."), kept(tellback, "Ana lives in Porto.")
+    forgotten = answered(tellback, "forget", id, "--grace", "7d", "--yes")["operation"]
+    code, out, err = tellback("undo", "--yes")
+    assert (code, out.splitlines()[0], err) == (0, f"took back {forgotten}", "")
+    assert answered(tellback, "memories", "show", id)["text"] == "Ana lives in Porto."
+    tellback("forget", id, "--yes")
+    assert "passed over" in tellback("undo", "--yes")[2]
+    assert tellback("memories")[1] == "Nothing is remembered yet.\n"
+    assert answered(tellback, "memories", "history", other)["operations"][0]["kind"] == "undo"
+
+
 def test_undoing_an_overlaid_operation_names_the_operation_in_the_way(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     first = answered(tellback, "correct", id, "Ana lives in Faro.")["operation"]

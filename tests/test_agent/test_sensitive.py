@@ -158,9 +158,7 @@ def test_a_bad_option_is_named(tellback, bad: tuple[str, str]) -> None:
 def test_remember_prints_the_outcome_and_the_id(tellback) -> None:
     first = tellback("remember", "The safe is green.", "--key", "k").out.split()
     assert first[0] == "stored"
-    assert tellback("remember", "The safe is green.", "--key", "k").out == (
-        f"duplicate {first[1]} of {first[1]} (known already)\n"
-    )
+    assert tellback("remember", "The safe is green.", "--key", "k").out == (f"known already {first[1]}\n")
 
 
 @pytest.mark.parametrize(

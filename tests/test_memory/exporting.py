@@ -5,7 +5,12 @@ Inner parts, on no face: ``memory.export_import.codec``.
 
 import asyncio
 import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from enum import EnumType
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -106,6 +111,26 @@ def filled(memory, tmp_path):
     (tmp_path / "notes" / "tower.md").write_text("# The tower\n\nIt has 291 steps.\n\n# The bridge\n\nIt is long.\n")
     run(KnowledgeBase(memory, collection="guide").ingest(tmp_path / "notes"))
     return first.id
+
+
+def sample(kind):
+    """Return a value of the type *kind*: dataclasses with all their fields, whatever these are, none at its default."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{field.name: sample(hints[field.name]) for field in fields(kind)})
+    if origin is Literal:
+        return inner[-1]
+    if origin in (UnionType, Union):
+        return sample(next(each for each in inner if each is not NoneType))
+    if origin is tuple:
+        return (sample(inner[0]),)
+    if origin is Mapping:
+        return {"name": sample(inner[1])}
+    if isinstance(kind, EnumType):
+        return list(kind)[-1]
+    time = datetime(2027, 5, 1, 12, 30, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+    return {str: "sample", int: 3, float: 0.75, bool: True, datetime: time, Any: {"deep": [1, None, "x"]}}[kind]
 
 
 def exported(memory, path, **options):

@@ -41,8 +41,9 @@ from memory import (
 )
 from memory.codec import to_metadata
 from memory.export_import import reader
+from memory.export_import.codec import version_fields
 from memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
-from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
+from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sample, sealed
 from vectorstore.engines import base, sqlite_store
 from vectorstore.persisted_names import EXPORT_FORMAT
 
@@ -99,6 +100,27 @@ def test_export_import_and_export_again_give_the_same_bytes(opened, tmp_path):
     assert report.left == {}
     assert exported(other, tmp_path / "b.jsonl") == first
     assert everything(other) == everything(memory)
+    assert other.store.verify() == []
+
+
+def test_every_field_of_a_memory_survives_export_and_import_with_every_value_class_in_it(opened, tmp_path):
+    """The fields are found by walking the classes, so that a new one is exported, or fails here."""
+    memory, other = opened("m.db"), opened("n.db")
+    known = run(memory.remember("I live in Lisbon.")).id
+    given_by_the_memory = {"id", "recorded_at", "revision", "operation", "supersedes"} | set(version_fields(Memory("")))
+    full = sample(Memory)
+    full = replace(full, **{name: getattr(Memory(""), name) for name in given_by_the_memory})
+    full = replace(full, derived_from=(known,), replaces=(known,), source=replace(full.source, document=None))
+    id = run(memory.remember(full)).id
+    stored = run(memory.get([id]))[0]
+    assert replace(stored, **{name: getattr(full, name) for name in given_by_the_memory}) == full
+    run(memory.remember(replace(full, id="", key=None, source=None, replaces=())))
+    run(memory.remember("Said twice."))
+    run(memory.remember("Said twice."))
+    run(memory.export(tmp_path / "a.jsonl"))
+    assert run(other.import_(tmp_path / "a.jsonl", trust="user")).left == {}
+    assert everything(other) == everything(memory)
+    assert replace(run(other.get([id]))[0], revision=0) == replace(stored, revision=0)
     assert other.store.verify() == []
 
 

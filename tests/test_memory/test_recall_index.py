@@ -20,6 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 import memory.retrieval.index.session_statistics as module
+import memory.retrieval.index.vocabulary as vocabulary_module
 import memory.retrieval.scoring.soft_matching as soft_matching
 from memory import Memory
 from memory.internals import to_entry
@@ -536,6 +537,14 @@ def test_commonest_terms_are_bounded_and_leave_out_ties_beyond_the_count() -> No
         for count in (1, 2, 3, 9)
     }
     assert names == {1: ["apple"], 2: ["apple"], 3: ["apple", "pear", "plum"], 9: ["", "apple", "fig", "pear", "plum"]}
+
+
+def test_no_term_is_nearest_in_a_large_vocabulary_of_equally_rare_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabulary_module, "_MAX_NEAREST_TERMS", 3)
+    held = Held()
+    held.count(["apple", "pear", "plum", "fig"])
+    for _ in range(2):
+        assert held.vectors.nearest(query("apple", "x9")) == ["", ""]
 
 
 def test_word_vectors_are_made_on_demand_and_once_per_form() -> None:

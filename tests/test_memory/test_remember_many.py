@@ -414,7 +414,7 @@ def test_a_text_truncated_by_the_embedder_is_reported_as_truncated_and_stored_wh
     [
         (Report(Outcome.STORED, "m1"), "stored"),
         (Report(Outcome.STORED, "m1", "near-duplicate", of="m0"), "stored, near-duplicate of m0"),
-        (Report(Outcome.DUPLICATE, "m0", "known already", of="m0"), "duplicate of m0 (known already)"),
+        (Report(Outcome.DUPLICATE, "m0", "known already", of="m0"), "known already"),
         (Report(Outcome.NEAR_DUPLICATE, "m0", "near-duplicate", of="m0"), "near-duplicate of m0"),
         (Report(Outcome.REDACTED, "m1", "secret: PIN", spans=1), "redacted 1 span (secret: PIN)"),
         (Report(Outcome.REDACTED, "m1", "a code", spans=2), "redacted 2 spans (a code)"),

@@ -264,23 +264,24 @@ def undo(
     print_text(f"took back {operation}")
     for line in lines[1:]:
         print_text(line)
-    print_note("do it again with:", command=f"tellback undo {done.id}")
+    if done.kind == "undo":  # what was brought back from a forgetting is forgotten again by forgetting it
+        print_note("do it again with:", command=f"tellback undo {done.id}")
 
 
 def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
     """Undo the last operation that can be undone, after a question; return its id and that of the undo.
 
-    Operations that cannot be undone are passed over with a note: an export, an erasure, and those that later operations
-    depend on.
+    Operations that cannot be undone are passed over with a note: an export, an erasure whose time of grace is over, and
+    those that later operations depend on.
     """
     from memory import CannotUndo
     from memory.internals import FORGET_KIND, irreversible_reason
 
-    forgotten: set[str] = set()
+    in_grace, forgotten = opened.memory.soft_deletes.of(opened.namespace), set[str]()
     for last in _standing_operations(opened):
         ids = {change.id for change in last.changes}
         try:
-            if (reason := irreversible_reason(last)) is not None:
+            if last.id not in in_grace and (reason := irreversible_reason(last)) is not None:
                 raise CannotUndo(last.id, reason)
             if ids & forgotten:
                 raise CannotUndo(last.id, "it was forgotten since")

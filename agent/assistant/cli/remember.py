@@ -89,8 +89,8 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
         print_json(report)
     else:
         for written in (replace(report, replaced=(), may_replace=None), *report.made):
-            outcome, _, rest = str(written).partition(" ")
-            print_text(" ".join(part for part in (outcome.rstrip(","), written.id, rest) if part))
+            detail = str(written).removeprefix(written.headline)
+            print_text(f"{written.headline} {written.id}".rstrip() + detail)
         for memory in filter(None, older):
             _print_older(memory, report)
     if report.outcome == Outcome.REJECTED:

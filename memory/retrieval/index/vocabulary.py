@@ -245,7 +245,7 @@ class TermVectors:
         The first time they are sorted out by vectors that are not put on the grid, which takes half the time; to keep
         the vectors of all terms pays off when it is asked again.
         """
-        if self._searched:
+        if self._searched or not len(terms):  # of a large vocabulary whose terms are all as rare, none is searched
             return terms
         self._searched = True
         parts = []
