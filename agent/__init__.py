@@ -21,6 +21,7 @@ _EXPORTS: Final = {
     "agent.approval": "ApprovalRequest approval_except approval_never",
     "agent.agent_memory": "MemoryOptions",
     "agent.configuration": "AgentSettings",
+    "agent.context_items": "Grounding",
     "agent.errors": (
         "AgentError ApprovalUnavailable ArgumentError DeadlinePassed InvalidOutput IterationCap "
         "LimitReached MemoryUnavailable ProviderError ProviderFailed RequestRefused RunError StopRun ToolFailed "

@@ -6,6 +6,7 @@ from agent.approval import ApprovalRequest as ApprovalRequest
 from agent.approval import approval_except as approval_except
 from agent.approval import approval_never as approval_never
 from agent.configuration import AgentSettings as AgentSettings
+from agent.context_items import Grounding as Grounding
 from agent.errors import AgentError as AgentError
 from agent.errors import ApprovalUnavailable as ApprovalUnavailable
 from agent.errors import ArgumentError as ArgumentError

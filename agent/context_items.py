@@ -1,4 +1,4 @@
-"""Context items and citations: recalled memories and passages as data, and references into them.
+"""Context items, grounding and citations: recalled memories and passages as data, and references into them.
 
 Values only. Their text for a model is ``context.rendering``, their selection ``context.budget``.
 """
@@ -6,13 +6,17 @@ Values only. Their text for a model is ``context.rendering``, their selection ``
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, tzinfo
 from itertools import count
+from typing import TYPE_CHECKING, Literal
 
 from memory import Hit, Passage
 from memory.internals import passages_of, to_zone
+
+if TYPE_CHECKING:
+    from vectorstore import Analyzer
 
 MODEL_SOURCES = "model"
 """Lane of citations that a model made itself, of documents it was given or pages that its server found."""
@@ -88,6 +92,27 @@ class ContextItem(Sourced):
     def line_at(self, offset: int) -> int | None:
         """Return the line of the file that holds *offset* of ``text``; None where lines are not known."""
         return None if self.line is None else self.line + self.text.count("\n", 0, offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounding:
+    """What an answer is grounded on, as data: the prompt alone (*question*), and the recalled *items*.
+
+    - *abstain* is the reason to doubt the items: they are not about the question ("nothing"), or by or about somebody
+      else ("other"), whom *doubt* names where that is known.
+    - *remembers*: this turn will be stored. *redact* returns a text as it would be stored.
+    - *analyzer* makes words comparable in the memory's language. *similarities* compares texts with a question by
+      meaning; it returns None where it cannot.
+    """
+
+    question: str = ""
+    items: tuple[ContextItem, ...] = ()
+    abstain: Literal["nothing", "other"] | None = None
+    doubt: str = ""
+    remembers: bool = False
+    analyzer: Analyzer | None = None
+    redact: Callable[[str], str] | None = None
+    similarities: Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from agent.context.assembly import AssembledContext, ContextSources, assemble_co
 from agent.context.citation_check import check_citations
 from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
 from agent.context.model_question import counted_while_storing
-from agent.context_items import ContextItem, citations_in
+from agent.context_items import ContextItem, Grounding, citations_in
 from agent.errors import RunError, error_for_result
 from agent.events import (
     Event,
@@ -304,14 +304,16 @@ class AgentRun:
             system=assembled.system,
             tools=self._components.tools.specs,
             settings=self._settings.model_settings,
-            question=self._prompt.text,
-            context=assembled.items,
-            abstain=gathered.abstain,
-            doubt=gathered.doubt,
-            remembers=self._stores,
-            analyzer=self._components.reader.analyzer,
-            redact=None if memory is None else memory.redacted,
-            similarities=None if memory is None else memory.similarities,
+            grounding=Grounding(
+                question=self._prompt.text,
+                items=assembled.items,
+                abstain=gathered.abstain,
+                doubt=gathered.doubt,
+                remembers=self._stores,
+                analyzer=self._components.reader.analyzer,
+                redact=None if memory is None else memory.redacted,
+                similarities=None if memory is None else memory.similarities,
+            ),
         )
 
     async def _store(self, outcome: LoopOutcome, items: Sequence[ContextItem]) -> tuple[MemoryAccess, Exception | None]:

@@ -40,8 +40,9 @@ class PromptGuardrail:
         self, request: Request, context: ToolContext, proceed: ModelHandler
     ) -> AsyncGenerator[Delta, None]:
         """Raise ``RequestRefused`` where a check objects, else yield the reply."""
+        prompt = request.grounding.question if request.grounding is not None else ""
         for check in self._checks:
-            if reason := check(request.question):
+            if reason := check(prompt):
                 raise RequestRefused(reason)
         async with closing_stream(proceed(request)) as reply:
             async for delta in reply:

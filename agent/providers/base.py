@@ -7,17 +7,14 @@ A provider turns a ``Request`` into ``Delta``s and knows neither the loop nor me
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from agent.context_items import AnswerCitation, ContextItem
+from agent.context_items import AnswerCitation, Grounding
 from agent.errors import ArgumentError, Unsupported, choice
 from agent.results import StopReason, Usage
 from memory import Message
-
-if TYPE_CHECKING:
-    from vectorstore import Analyzer
 
 _FLOAT_SETTINGS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 _SAMPLING_SETTINGS = (*(name for name in _FLOAT_SETTINGS if name != "repetition_penalty"), "top_k", "stop", "seed")
@@ -106,15 +103,8 @@ class ToolSpec:
 class Request:
     """Request for a reply.
 
-    *messages* end with the prompt and already show the recalled items, as text. A provider with a model needs no more;
-    the other fields hold the same as data:
-
-    - *question* is the present prompt alone, *context* the recalled memories and passages. *abstain* is the reason to
-      doubt them: they are not about the question ("nothing"), or by or about somebody else ("other"), whom *doubt*
-      names where that is known.
-    - *remembers*: this turn will be stored. *redact* returns a text as it would be stored.
-    - *analyzer* makes words comparable in the memory's language. *similarities* compares texts with a question by
-      meaning; it returns None where it cannot.
+    *messages* end with the prompt and already show the recalled items, as text; *grounding* has them as data, for a
+    provider that answers without a model.
     """
 
     messages: tuple[Message, ...]
@@ -122,14 +112,7 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = "auto"
     settings: ModelSettings = field(default_factory=ModelSettings)
-    question: str = ""
-    context: tuple[ContextItem, ...] = ()
-    abstain: Literal["nothing", "other"] | None = None
-    doubt: str = ""
-    remembers: bool = False
-    analyzer: Analyzer | None = None
-    redact: Callable[[str], str] | None = None
-    similarities: Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]] | None = None
+    grounding: Grounding | None = None
 
     def system_and_messages(self, *, in_place: bool = False) -> tuple[str, list[Message]]:
         """Return the system prompt and the messages after it.

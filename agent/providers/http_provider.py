@@ -29,7 +29,7 @@ from agent.providers.base import (
     WaitPiece,
     check_request,
 )
-from agent.providers.documents import with_documents_as_text
+from agent.providers.document_blocks import with_documents_as_text
 from agent.providers.inline_thinking import InlineThinkingSplitter
 from agent.results import StopReason
 from memory.http import HttpClient, HttpConnectError, HttpError, HttpWait, ServerEvent

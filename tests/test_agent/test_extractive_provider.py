@@ -1,6 +1,7 @@
 """Answers without a model: statements acknowledged, questions answered by quotes, nothing invented.
 
-Inner parts, on no face: ``agent.context_items``, ``agent.providers.accumulator``, ``agent.providers.extractive``.
+Inner parts, on no face: ``agent.context_items``, ``agent.quoting``, ``agent.providers.accumulator``,
+``agent.providers.extractive``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import ArgumentError, Provider, QuotingProvider, Request, StopPiece
+from agent import ArgumentError, Grounding, Provider, QuotingProvider, Request, StopPiece
 from agent.context_items import ContextItem
 from agent.providers.accumulator import Response, collect_response
 from agent.providers.extractive import (
@@ -22,8 +23,8 @@ from agent.providers.extractive import (
     NO_COMMANDS_TEXT,
     NOTHING_FOUND_TEXT,
     OTHER_SPEAKER_TEXT,
-    is_question,
 )
+from agent.quoting import is_question
 from memory import Message
 
 
@@ -32,7 +33,7 @@ def item(number: int, text: str, score: float = 1.0, **fields) -> ContextItem:
 
 
 def answer(question: str, *items: ContextItem, provider: QuotingProvider | None = None, **options) -> Response:
-    request = Request((Message.user(question),), question=question, context=items, **options)
+    request = Request((Message.user(question),), grounding=Grounding(question=question, items=items, **options))
     return asyncio.run(collect_response(provider or QuotingProvider(), request))
 
 
@@ -284,7 +285,7 @@ def test_greetings_thanks_and_commands_get_fixed_replies(text: str, reply: str) 
     assert answer(text, remembers=True, abstain="nothing").text == reply
 
     async def stops() -> int:
-        request = Request((Message.user(text),), question=text, remembers=True)
+        request = Request((Message.user(text),), grounding=Grounding(question=text, remembers=True))
         return sum([isinstance(delta, StopPiece) async for delta in QuotingProvider().stream(request)])
 
     assert asyncio.run(stops()) == 1

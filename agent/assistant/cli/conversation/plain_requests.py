@@ -84,7 +84,7 @@ def forget_request(line: str) -> str | None:
 
 def correction_request(line: str) -> str | None:
     """Return the statement of a *line* that corrects something ("no, …"); None for any other line."""
-    from agent.providers.extractive import is_question
+    from agent.quoting import is_question
 
     match = _CORRECTION.fullmatch(line.strip())
     if match is None:
