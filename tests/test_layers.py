@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -74,6 +73,13 @@ LAYERS: dict[str, list[set[str]]] = {
 }
 
 CODE = ("vectorstore", "memory", "agent")
+
+# Modules that know each other, to be parted; a new circle fails.
+KNOWN_CIRCLES = {
+    frozenset({"agent.assistant.cli.conversation.session", "agent.assistant.cli.conversation.slash_commands"}),
+    frozenset({"agent.assistant.config", "agent.assistant.key_store"}),
+    frozenset({"agent.tools.base", "agent.tools.function", "agent.tools.schema"}),
+}
 
 
 @dataclass(frozen=True)
@@ -175,20 +181,39 @@ def test_every_import_points_down() -> None:
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
-    modules = all_modules()
+    assert circles(all_modules()) == KNOWN_CIRCLES
+
+
+def test_a_planted_circle_is_found_where_one_import_is_inside_a_function() -> None:
+    modules = {
+        "memory.a": ast.parse("from memory.b import B"),
+        "memory.b": ast.parse("def f():\n    from memory.c import C"),
+        "memory.c": ast.parse("import memory.a"),
+        "memory.d": ast.parse("from memory.a import A"),
+    }
+    assert circles(modules) == {frozenset({"memory.a", "memory.b", "memory.c"})}
+
+
+def circles(modules: dict[str, ast.Module]) -> set[frozenset[str]]:
+    """Return the sets of modules that reach each other by imports, those inside functions too."""
     graph: dict[str, set[str]] = {name: set() for name in modules}
-    for arrow in arrows_of({name: _without_lazy_imports(tree) for name, tree in modules.items()}):
+    for arrow in arrows_of(modules):
         if arrow.target != arrow.source and arrow.target in modules:
             graph[arrow.source].add(arrow.target)
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        pytest.fail(" → ".join(error.args[1]))
+    reached = {name: _reached(name, graph) for name in graph}
+    found = {frozenset(other for other in reached[name] if name in reached[other]) for name in graph}
+    return found - {frozenset()}
 
 
-def _without_lazy_imports(tree: ast.Module) -> ast.Module:
-    """Return the imports that run when the module is imported."""
-    return ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+def _reached(name: str, graph: dict[str, set[str]]) -> set[str]:
+    """Return the modules that *name* reaches by imports; itself only where it is in a circle."""
+    reached: set[str] = set()
+    ahead = list(graph[name])
+    while ahead:
+        if (module := ahead.pop()) not in reached:
+            reached.add(module)
+            ahead += graph[module] - reached
+    return reached
 
 
 def test_the_layer_table_names_only_existing_modules() -> None:

@@ -16,14 +16,13 @@ from typing import Any, Final, Protocol
 
 from memory.backup_files import kept_backups, locked_folder, read_mark, remove_mark, write_mark
 from memory.backups import remove_backup
+from memory.erasure.file_search import MIN_TEXT_LENGTH, run_search, text_pieces
 from memory.errors import NoSuchMemory
 from memory.results import Receipt
 from memory.runtime import run_sync
 from vectorstore import BusyError, Database
 
 _SECONDS_TO_WAIT: Final = 60.0
-_MIN_TEXT_LENGTH: Final = 4
-"""Letters of a text that can be told from chance in the bytes of a file."""
 _log = logging.getLogger(__name__)
 
 
@@ -142,7 +141,7 @@ class BackupEraser:
             else:
                 rewritten.append(path)
         texts = [text.strip() for part in erasure.parts for text in part.texts]
-        untold = any(len(text) < _MIN_TEXT_LENGTH for part in erasure.parts if not part.ids for text in part.texts)
+        untold = any(len(text) < MIN_TEXT_LENGTH for part in erasure.parts if not part.ids for text in part.texts)
         for path in rewritten if untold else self._holding(rewritten, texts):
             self._remove(path)
             erasure.changed += 1
@@ -163,9 +162,7 @@ class BackupEraser:
 
     def _holding(self, paths: Sequence[Path], texts: Sequence[str]) -> list[Path]:
         """Return those of *paths* in whose bytes one of *texts* is, and those that cannot be searched."""
-        from memory.erasure.verify import run_search, text_pieces  # which knows soft deletes, and they know this module
-
-        pieces = [piece for text in texts if len(text) >= _MIN_TEXT_LENGTH for piece in text_pieces(text)]
+        pieces = [piece for text in texts if len(text) >= MIN_TEXT_LENGTH for piece in text_pieces(text)]
         if not paths or not pieces:
             return []
         answer = run_search([str(path) for path in paths], pieces)

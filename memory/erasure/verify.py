@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess  # only our own script is run, by absolute path
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -21,6 +19,7 @@ from memory.backup_files import kept_backups
 from memory.entry_store import EntryStore
 from memory.erasure.bytes_search import byte_forms
 from memory.erasure.cascade_plan import owner_of
+from memory.erasure.file_search import MIN_TEXT_LENGTH, run_search, text_pieces
 from memory.erasure.receipt import receipt_hashes
 from memory.erasure.soft_deleter import SoftDeleter
 from memory.errors import ArgumentError
@@ -28,15 +27,10 @@ from memory.messages import QUOTES, USED
 from memory.partitions import prefix_of
 from memory.results import ErasureVerification, Receipt, Remnant
 from memory.validation import checked_text
-from vectorstore import Database, VectorStoreError
+from vectorstore import Database
 from vectorstore.sqlite import unfinished_files
 
-_SEARCH_SCRIPT: Final = Path(__file__).with_name("bytes_search.py")
 _FILE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
-_MIN_TEXT_LENGTH: Final = 4
-_MAX_WHOLE_LENGTH, _PIECE_LENGTH, _MAX_PIECES = 200, 48, 100
-"""A long text spans pages of the file: it is searched for in pieces, of which a page's border cuts few."""
-
 _EXEMPT_TABLES: Final = ("tombstones", "operation_changes", "documents")
 """Tables that name ids on purpose: tombstones, changes in the log, the keyed names of a document's passages."""
 _CONTENT_COLUMNS: Final = ("text", "context", "term")
@@ -188,7 +182,7 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
         times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
         copy_paths += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
     copies = [path for path in dict.fromkeys(copy_paths) if Path(path).is_file() and path not in own_files]
-    too_short = [number for number, text in enumerate(texts) if len(text) < _MIN_TEXT_LENGTH]
+    too_short = [number for number, text in enumerate(texts) if len(text) < MIN_TEXT_LENGTH]
     notes = [
         f"text {number} is too short to be told from chance; its bytes were not searched for" for number in too_short
     ]
@@ -228,14 +222,6 @@ def _uncleared_gaps(database: Database) -> int:
     return uncleared
 
 
-def text_pieces(text: str) -> list[str]:
-    """Return *text*, or pieces of a long one, to be searched for in the bytes of files."""
-    if len(text) <= _MAX_WHOLE_LENGTH:
-        return [text]
-    starts = range(0, len(text) - _PIECE_LENGTH, max(_PIECE_LENGTH, (len(text) - _PIECE_LENGTH) // _MAX_PIECES))
-    return [text[start : start + _PIECE_LENGTH] for start in starts]
-
-
 def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
     """Return for each text whether a row of the searched tables holds it."""
     visible, forms = dict.fromkeys(texts, False), {text: byte_forms(text) for text in texts}
@@ -244,18 +230,3 @@ def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
             for text in texts:
                 visible[text] = visible[text] or any(form in content for form in forms[text])
     return visible
-
-
-def run_search(files: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-    """Run the search script over *files*; return its answer."""
-    search = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
-        [sys.executable, "-I", str(_SEARCH_SCRIPT)],
-        input=json.dumps({"files": list(files), "texts": list(texts)}).encode(),
-        capture_output=True,
-        check=False,
-    )
-    try:
-        answer: dict[str, Any] = json.loads(search.stdout)
-    except ValueError as error:
-        raise VectorStoreError("the search of the files' bytes did not answer; try again") from error
-    return answer

@@ -619,8 +619,8 @@ def test_an_unreadable_file_is_a_remnant(file_memory, monkeypatch):
 
 def test_the_search_process_gets_no_text_by_its_command_line(file_memory, monkeypatch):
     seen = []
-    run_it = verify.subprocess.run
-    monkeypatch.setattr(verify.subprocess, "run", lambda *given, **named: seen.append(given) or run_it(*given, **named))
+    run_it = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *given, **named: seen.append(given) or run_it(*given, **named))
     receipt = run(file_memory.forget([remembered(file_memory, SECRET)]))
     run(file_memory.verify_forgotten(receipt, [SECRET]))
     assert len(seen) == 1
