@@ -182,16 +182,17 @@ def _make_assistant(
     """Return the assistant with *provider* around the memory *opened*."""
     from agent.agent import Agent
     from agent.configuration import AgentSettings
-    from agent.tools.builtin import calculator, clock
-    from agent.tools.knowledge import knowledge_tools
-    from agent.tools.memory import ALL_MEMORY_TOOLS, READING_MEMORY_TOOLS, memory_tools
 
     settings, memory, namespace = opened.settings, opened.memory, opened.namespace
     zone = user_zone(settings)
     tools: list[Tool] = []
     connectors: list[McpTools] = []
     notes: list[str] = []
-    if settings.model is not None:
+    if settings.model is not None:  # quotes need no tools, whose imports take a tenth of an `ask`
+        from agent.tools.builtin import calculator, clock
+        from agent.tools.knowledge import knowledge_tools
+        from agent.tools.memory import ALL_MEMORY_TOOLS, READING_MEMORY_TOOLS, memory_tools
+
         include = READING_MEMORY_TOOLS if reads_only else ALL_MEMORY_TOOLS
         shown = settings.share_sensitive or not is_remote(provider)
         tools += memory_tools(memory, namespace=namespace, include=include, users_words=True, ask=True, sensitive=shown)

@@ -15,6 +15,7 @@ HIDDEN_MARK = "[hidden]"
 
 _KEY_PATTERN = re.compile(
     r"(?i)\b(?:bearer|basic)\s+\S+"
+    r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp)[-_][A-Za-z0-9_*.\-]{4,}"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|key|ghp|AIza)[-_]?[A-Za-z0-9_*.\-]{8,}"
     r"|(?=[A-Za-z0-9_\-]*[0-9])(?=[A-Za-z0-9_\-]*[A-Za-z])[A-Za-z0-9_\-]{28,}"
 )

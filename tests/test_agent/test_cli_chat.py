@@ -249,7 +249,9 @@ y
 Jonas is allergic to peanuts.
 No wait, Jonas is allergic to walnuts
 n
-forget that Jonas is allergic to walnuts
+n
+The plumber comes on Friday.
+forget that
 y
 undo
 y
@@ -264,12 +266,23 @@ def test_on_a_terminal_plain_words_correct_and_forget_after_confirmation(tellbac
     texts = [memory["text"] for memory in tellback.json("memories", "list")["memories"]]
     assert "  was: My husband is called Marek, his birthday is on 14 March.\n" in done.err
     assert "  now: My husband is called Marek, his birthday is on 15 March.\n" in done.err
-    # The declined correction was stored as a statement; the chosen memory is forgotten, which undo cannot take back.
+    # Neither the declined correction nor the answer to no question is kept; what was said last is forgotten, which
+    # undo cannot take back.
     assert "left as it is" in done.err
+    assert "no question is open" in done.err
     assert "forgot 1 memory" in done.out
     assert "took back" in done.out
-    assert not any("walnuts" in text for text in texts)
+    assert not any(words in text for text in texts for words in ("walnuts", "plumber"))
+    assert "n" not in texts
     assert tellback.json("memories", "operations")["operations"][0]["kind"] == "pin"
+
+
+def test_a_request_for_a_reminder_is_kept_and_says_that_nothing_reminds(tellback: CommandLine) -> None:
+    done = tellback("chat", text="remind me to call the dentist tomorrow at 10\nforget that\n")
+    assert "nothing reminds you" in done.err
+    assert [memory["text"] for memory in tellback.json("memories")["memories"]] == [
+        "remind me to call the dentist tomorrow at 10"
+    ]
 
 
 def test_a_redacted_secret_is_stored_on_request_and_chat_reports_changes_of_a_turn(tellback: CommandLine) -> None:

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +309,7 @@ def test_many_files_with_the_same_outcome_are_reported_in_one_line(tellback: Com
     ]
     assert sorted(done.err.splitlines()) == [
         "5 .numbers files (page0.numbers, page1.numbers, page2.numbers, …): unreadable, no loader for .numbers files",
+        "next: `tellback chat` remembers what you tell it, and this answers: tellback ask QUESTION",
         "picture.svg: skipped, a picture",
     ]
     assert done.code == 0
@@ -324,15 +325,9 @@ def test_a_dry_run_of_ingest_shows_the_chosen_files_and_reads_nothing(tellback: 
     assert "is not a size" in tellback("ingest", "--max-size", "some", notes).err
 
 
-def test_the_first_answer_from_documents_names_the_next_step(
-    tellback: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tellback("ingest", notes)
-    assert re.search(r"^Next: \S+ ingest FOLDER", tellback("ask", "How many steps has the tower?").err, re.MULTILINE)
-    with monkeypatch.context() as later:
-        later.setattr("agent.assistant.cli.conversation.ask._JUST_BEGUN", timedelta(0))
-        assert tellback("ask", "How many steps has the tower?").err == ""
-    tellback("remember", "The tower is open on Sundays.")
+def test_the_first_ingest_alone_names_the_next_step(tellback: CommandLine, notes: Path) -> None:
+    assert "next: `tellback chat`" in tellback("ingest", notes).err
+    assert "next" not in tellback("ingest", notes, "--again").err
     assert tellback("ask", "How many steps has the tower?").err == ""
 
 

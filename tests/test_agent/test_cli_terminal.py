@@ -206,6 +206,18 @@ def test_chat_on_a_terminal_answers_and_ends_with_ctrl_d(path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_lines_typed_while_the_chat_starts_are_turns_of_their_own(path: Path) -> None:
+    terminal = Terminal("--memory", path, "chat")
+    terminal.type("My name is Clara.\nMy husband is called Marek.\nWhat is the name of my husb")
+    terminal.until("Noted: “My husband is called Marek.”")
+    assert "Noted: “My name is Clara.”" in terminal.shown
+    terminal.type("and?\n")
+    terminal.until("“My husband is called Marek.” [1]")
+    terminal.press("\x04", None)
+    assert terminal.ended() == 0
+
+
+@pytest.mark.slow
 def test_a_pasted_block_is_one_prompt_kept_in_the_history_and_two_interrupts_quit_chat(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
     terminal.until("> ")

@@ -406,6 +406,7 @@ def test_redaction_keeps_plain_words() -> None:
     plain = "The model `gpt-4o-mini` does not exist or you do not have access to it; key value pairs are fine."
     assert redact_line(plain) == plain
     assert redact_line("Bearer abc.def") == "[hidden]"
+    assert redact_line("wrong key sk-secret") == "wrong key [hidden]"
     assert redact_line("one\n\ttwo") == "one two"
 
 

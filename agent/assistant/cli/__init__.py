@@ -14,6 +14,8 @@ def main() -> None:
     import sys
 
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    # Typer imports pydantic, which reads the metadata of all installed distributions to find plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     if not sys.argv[1:] and "_TELLBACK_COMPLETE" not in os.environ:
         from agent.assistant.cli.greeting import run_greeting
 

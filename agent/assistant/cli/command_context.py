@@ -66,11 +66,9 @@ def run(work: Awaitable[ResultT]) -> ResultT:
 def compute_in_one_thread() -> None:
     """Set linear algebra to one thread, unless the environment says otherwise; call it before numpy is imported.
 
-    For a command that asks one question: starting more threads takes longer than its products. It also switches off
-    pydantic's plugins, whose search reads the metadata of all installed distributions.
+    For a command that asks or keeps one thing: starting more threads takes longer than its products.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 
 
 def _settings(context: typer.Context | GlobalOptions) -> AssistantSettings:

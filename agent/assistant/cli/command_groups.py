@@ -112,6 +112,7 @@ _OTHER_NAMES: Final = {
     "settings": "config",
     "setup": "init",
     "update": "correct",
+    "version": "--version",
 }
 """Names that people try, and ours for the same."""
 

@@ -128,6 +128,10 @@ def ingest(
         print_json(report)
     elif read:
         print_ingest_report(report, quiet=quiet)
+        if not exists and not quiet:  # the first step of many people: once, the second is named
+            print_note(
+                "next: `tellback chat` remembers what you tell it, and this answers:", command="tellback ask QUESTION"
+            )
     else:
         _print_unreadable(report)
     if not read:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agent.assistant.cli.command_context import global_options
+from agent.assistant.cli.command_groups import COMMANDS
 from agent.assistant.cli.output import one_line, print_note
 
 EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, EXIT_PARTIAL, EXIT_INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -77,6 +78,8 @@ def report_usage_error(error: Exception, command: str) -> int:
     texts = [parameter.name for parameter in parameters if parameter.name in ("text", "question")]
     if message.startswith("Missing argument 'ID"):
         message += "; a number is typed as 2 or quoted, '#2'"
+    if (name := (getattr(error, "option_name", "") or "").lstrip("-")) in COMMANDS["tellback"]:
+        message += f"; `tellback {name}` is a command"
     is_option = getattr(error, "option_name", None) is not None
     hint = f"put quotes round the {texts[0]}, or see" if texts and is_option else "see"
     print_note(f"tellback: {message} ({hint} {command} --help)")

@@ -1,14 +1,30 @@
-"""Keyboard of the terminal while an answer is written: keys wait for the next prompt, and are not shown meanwhile."""
+"""Keyboard of the terminal before the first prompt and while an answer is written: keys wait for the next prompt."""
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+_LINE_BYTES: Final = 4096
+"""Most bytes of a line that a terminal keeps."""
 _modes: Final[list[tuple[int, list[Any]]]] = []
 """Modes of the terminal before they were changed, innermost last."""
+
+
+def typed_lines() -> list[str]:
+    """Return the whole lines that were typed while the program started; one that is not finished stays for the prompt.
+
+    The terminal has ended them by line feeds then, which an editor takes for line breaks inside one text.
+    """
+    lines: list[str] = []
+    with suppress(OSError, ValueError):  # Windows selects sockets alone
+        while select.select([sys.stdin], [], [], 0)[0] and (line := os.read(sys.stdin.fileno(), _LINE_BYTES)):
+            lines.append(line.decode(errors="replace").rstrip("\n"))
+    return lines
 
 
 @contextmanager

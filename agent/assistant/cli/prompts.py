@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from agent.approval import ApprovalRequest
     from agent.assistant.wiring import OpenedMemory
 
-_YES_ANSWERS = ("y", "yes")
-_NO_ANSWERS = ("n", "no", "none")
+YES_ANSWERS = ("y", "yes")
+NO_ANSWERS = ("n", "no", "none")
 
 
 def read_text_argument(words: Sequence[str], *, name: str, what: str) -> str:
@@ -84,7 +84,7 @@ def ask_line(question: str, suggested: str | None) -> str:
 
 def confirm(question: str) -> bool:
     """Ask on the terminal whether to go on; return True only for "y" or "yes"."""
-    return ask_on_terminal(f"{question} [y/N]") in _YES_ANSWERS
+    return ask_on_terminal(f"{question} [y/N]") in YES_ANSWERS
 
 
 def ask_on_terminal(question: str) -> str:
@@ -115,7 +115,7 @@ def choose(count: int, question: str) -> list[int]:
 def chosen_numbers(answer: str, count: int) -> list[int]:
     """Return the numbers that *answer* names out of 1 to *count*, in order; raise ``ValueError`` for another word."""
     chosen: set[int] = set()
-    if answer.strip().lower() in _NO_ANSWERS:
+    if answer.strip().lower() in NO_ANSWERS:
         return []
     for word in answer.replace(",", " ").split():
         takes_away, name = word.startswith("-"), word.removeprefix("-")
@@ -229,7 +229,7 @@ def _answered_yes(question: str) -> bool:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with answering_keyboard():
-            return input(question).strip().casefold() in _YES_ANSWERS
+            return input(question).strip().casefold() in YES_ANSWERS
     except (EOFError, KeyboardInterrupt):
         print_note()
         return False

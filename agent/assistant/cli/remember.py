@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
+from agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
 from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
 from agent.assistant.cli.options import JsonOption, parse_scopes, with_options
 from agent.assistant.cli.output import fit_line, format_minute, one_line, print_json, print_note, print_text
@@ -77,6 +77,7 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
     What looks like a password, a key or a card number is asked about; it is then marked, and shown to no remote
     model or embedder.
     """
+    compute_in_one_thread()
     item = options.memory(read_text_argument(options.text, name="TEXT", what="something to remember"))
     from memory.internals import Outcome
 

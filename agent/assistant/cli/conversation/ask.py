@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import typer
@@ -34,11 +32,9 @@ from agent.assistant.cli.waiting import WaitingStatus, show_wait
 
 if TYPE_CHECKING:
     from agent.agent_memory import MemoryOptions
-    from agent.assistant.wiring import Assistant, OpenedMemory
+    from agent.assistant.wiring import Assistant
     from agent.results import RunResult
     from memory.internals import Block
-
-_JUST_BEGUN = timedelta(minutes=10)
 
 
 @with_error_report
@@ -76,7 +72,6 @@ def ask(
         options = MemoryOptions(where=where, tags=tuple(tag or ()), collections=collections)
         result = run(_answer(assistant, words, attachments, files, options, WaitingStatus(shown=not json)))
         model = assistant.opened.settings.model
-        begins = not json and not files and _is_just_begun(assistant.opened)
         lines = [] if json else run(citation_lines(assistant.opened, result.citations))
     if json:
         print_json(
@@ -102,9 +97,6 @@ def ask(
         for warning in (*result.warnings, *(() if files else result.notes)):
             if warning.lower() not in result.text.lower():  # an answer by quotes states its doubt itself
                 print_note(warning)
-        if begins:
-            program = "tellback" if shutil.which("tellback") else sys.argv[0]
-            print_note(f"\nNext: {program} ingest FOLDER reads more files, {program} chat remembers what you tell it.")
     if result.ending == "too_long":
         raise typer.Exit(EXIT_ENDPOINT)
 
@@ -147,14 +139,3 @@ async def _answer(
     if ended.error is not None:
         raise ended.error
     return ended.result
-
-
-def _is_just_begun(opened: OpenedMemory) -> bool:
-    """Return whether all documents were ingested in the last minutes, and no memory is kept yet."""
-    newest = datetime.now(UTC) - _JUST_BEGUN
-    if datetime.fromtimestamp(opened.settings.memory.stat().st_mtime, UTC) < newest:
-        return False
-    if run(opened.memory.count(namespace=opened.namespace)):
-        return False
-    documents = [info for base in run(opened.knowledge_bases()) for info in run(base.documents())]
-    return all(document.ingested is not None and document.ingested > newest for document in documents)

@@ -13,6 +13,7 @@ import typer
 from agent.assistant.cli.command_context import global_options, opened_assistant, run
 from agent.assistant.cli.conversation.session import ChatSession
 from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.keyboard import typed_lines
 from agent.assistant.cli.options import AttachOption
 from agent.assistant.cli.output import format_count, one_line, print_note, shown_path
 from agent.assistant.cli.prompts import piped_input_lines
@@ -83,10 +84,18 @@ def _talk(talk: ChatSession) -> None:
     print_note(f"tellback · {shown_path(settings.memory)} · {model}")
     print_note(_FIRST_HELP)
     talk.editor = _line_editor(talk)
-    for line in _plain_lines() if talk.editor is None else iter(talk.editor.read, None):
+    for line in _plain_lines() if talk.editor is None else _edited_lines(talk.editor):
         talk.take(line)
         if talk.is_over:
             return
+
+
+def _edited_lines(editor: LineEditor) -> Iterator[str]:
+    """Yield the lines that were typed while the chat started, then those that are typed in *editor*."""
+    for line in typed_lines():
+        print_note(f"> {line}")
+        yield line
+    yield from iter(editor.read, None)
 
 
 def _line_editor(talk: ChatSession) -> LineEditor | None:

@@ -29,12 +29,14 @@ _PROFILE: Final = re.compile(
     r"|你(?:都)?知道(?:关于)?我(?:的)?(?:什么|哪些)(?:事情?)?|你对我(?:了解|知道)(?:多少|什么)",
     re.IGNORECASE,
 )
+_REMINDER: Final = re.compile(r"\b(?:remind me|erinner\w* mich|recu[ée]rdame|rappelle-moi)\b|提醒我", re.IGNORECASE)
 _NOTHING_NAMED: Final = re.compile(r"(?:it|that|this|about it|das|es|eso|ça|cela)?[\s.!]*", re.IGNORECASE)
 _NO: Final = r"(?:no|nope|nah|nein|non|wrong|falsch|actually|correction|sorry|i meant?|korrektur|不对|不是|不)"
-_MORE: Final = r"(?:wait|sorry|actually|rather|i meant?|that's (?:wrong|not right)|moment|warte|espera|attends)"
+_WRONG: Final = r"that's (?:wrong|not right)"
+_MORE: Final = rf"(?:wait|sorry|actually|rather|i meant?|{_WRONG}|moment|warte|espera|attends)"
 _CORRECTION: Final = re.compile(
     rf"(?:oh[\s,]+)?{_NO}(?:[\s,.:;!–—-]+{_MORE}\b)*(?:[,.:;!–—，。：]+|\s+-+|(?<=wait|ally|tion|orry|eant)(?=\s))\s*(?P<says>.+)"
-    rf"|(?:oh[\s,]+)?{_NO}(?:[\s,.:;!–—-]+{_MORE}\b)+[\s,.:;!–—-]*(?P<then>.+)",
+    rf"|(?:oh[\s,]+)?(?:{_NO}(?:[\s,.:;!–—-]+{_MORE}\b)+|{_WRONG}\b)[\s,.:;!–—-]*(?P<then>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _PRONOUN: Final = re.compile(
@@ -73,13 +75,18 @@ def asks_for_profile(line: str) -> bool:
     return _PROFILE.fullmatch(line.strip().rstrip("?.!？。 ")) is not None
 
 
+def asks_for_reminder(line: str) -> bool:
+    """Return whether *line* asks to be reminded of something at its time, which a memory does not do by itself."""
+    return _REMINDER.search(line) is not None
+
+
 def forget_request(line: str) -> str | None:
-    """Return the subject that *line* asks to forget; None for any other line."""
+    """Return what *line* asks to forget, "" where it names nothing ("forget that"); None for any other line."""
     match = _FORGET.fullmatch(line.strip())
     if match is None:
         return None
     what = (match["what"] or match["chinese"]).rstrip(".!。 ")
-    return None if _NOTHING_NAMED.fullmatch(what) else what
+    return "" if _NOTHING_NAMED.fullmatch(what) else what
 
 
 def correction_request(line: str) -> str | None:

@@ -18,6 +18,7 @@ from agent.assistant.cli.conversation.attachments import Attachments, read_attac
 from agent.assistant.cli.conversation.plain_requests import (
     Correction,
     asks_for_profile,
+    asks_for_reminder,
     correction_request,
     first_of,
     forget_request,
@@ -35,7 +36,7 @@ from agent.assistant.cli.conversation.turn_line import fact_lines
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from agent.assistant.cli.keyboard import quiet_keyboard
 from agent.assistant.cli.output import one_line, print_json, print_note, screen_width
-from agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
+from agent.assistant.cli.prompts import NO_ANSWERS, YES_ANSWERS, ask_on_terminal, confirm_sensitive
 from agent.assistant.cli.short_ids import short_id
 from agent.assistant.cli.text_diff import print_difference
 from agent.assistant.resident.host import Host, hosted
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 _EXIT_WORDS: Final = ("quit", "exit")
 _HELP_WORDS: Final = ("help", "help!", "help?", "?")
 _UNDO_WORDS: Final = ("undo", "undo that", "undo it", "take that back")
-_LEAVES: Final = "left as it is"
 _FACTS_PATIENCE: Final = 20.0
 """Seconds that the end of a chat waits for facts."""
 
@@ -107,11 +107,13 @@ class ChatSession:
             self.run_command("memories", "profile")
         elif plain and self.interactive and lowered.rstrip(".!") in _UNDO_WORDS:
             self.run_command("undo")
+        elif plain and lowered.rstrip(".!") in (*YES_ANSWERS, *NO_ANSWERS):
+            print_note("no question is open, so nothing is kept of this")
         elif plain and (what := forget_request(line)) is not None:
-            if self.interactive:
-                self._report(lambda: self.forget_about(what))
+            if not self.interactive:
+                print_note(_forgetting_hint(what or "WORDS"))
             else:
-                print_note(_forgetting_hint(what))
+                self._report(lambda: self.forget_about(what) if what else self.forget_last())
         elif not (plain and self.interactive and self._corrects(line)):
             self.answer(line)
 
@@ -166,10 +168,13 @@ class ChatSession:
         quoted = [citation.id for citation in result.citations if citation.lane == "conversation"]
         is_evidence = classify_utterance(line).kind.is_evidence
         kept = [report.id for report in result.stored[:1] if report.stored and is_evidence]
-        self.focus = first_of([*(quoted or kept), *kept, *self.focus])[:5]
+        said = [report.id if report.stored else report.of for report in result.stored[:1] if is_evidence]
+        self.focus = first_of([*(quoted or said), *said, *self.focus])[:5]
         settings = self.opened.settings
         if settings.extract_facts and settings.model is not None and kept:
             self._look_for_facts(kept[0])
+        if kept and settings.model is None and not self.json and asks_for_reminder(line):
+            print_note("this is kept, but nothing reminds you: ask about it then")
         if any(run.call.name == "forget_memory" and not run.result.is_error for run in result.tool_runs):
             self._forget_typed()
 
@@ -257,10 +262,17 @@ class ChatSession:
         else:
             self.run_command("forget", "--query", what, "-k", str(len(ids)))
 
+    def forget_last(self) -> None:
+        """Forget the memory that was kept or quoted last, after a question."""
+        if self.focus:
+            self.run_command("forget", self.focus[0])
+        else:
+            print_note("nothing was kept or quoted in this conversation yet; say what is to be forgotten")
+
     def correct_with(self, statement: str) -> bool:
         """Show the memory that *statement* corrects and its new text; correct it after a yes.
 
-        Return False if no memory was found, or the user declined.
+        Return whether a memory was found.
         """
         proposal = run(propose_correction(self.opened, statement, self.focus))
         if proposal is None:
@@ -273,8 +285,8 @@ class ChatSession:
             text = self.editor.edit(text, prompt="now: ") or ""
             answer = "y" if text else ""
         if answer not in ("y", "yes"):
-            print_note(_LEAVES)
-            return False
+            print_note("left as it is, and nothing is kept of this; say it without the “no” to have it kept")
+            return True
         self._correct(Correction(memory, text))
         return True
 
