@@ -178,7 +178,7 @@ class LongTermMemory:
             _log.warning("%s", _limits_of(store, kept=database is not None))
         self.database = database = database_for(store, database)
         conversations = history or SqliteHistory(database, clock=aware)
-        tombstones, log = _open_tombstones(database), OperationLog(database, clock=aware, ids=operation_ids)
+        tombstones, log = _open_tombstones(store, database), OperationLog(database, clock=aware, ids=operation_ids)
         self.word_vectors = parts.get("word_vectors")
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
@@ -985,11 +985,12 @@ def _limits_of(store: VectorStore, *, kept: bool) -> str:
     return "; ".join(parts)
 
 
-def _open_tombstones(database: Database) -> Tombstones:
-    """Return the tombstones; in the memory of the process their key is zeros: ids of a snapshot must stay the same."""
+def _open_tombstones(store: VectorStore, database: Database) -> Tombstones:
+    """Return the tombstones; of a *database* that ends before its store the key is zeros: ids must stay the same."""
     from vectorstore.sqlite import InMemoryDatabase
 
-    return Tombstones(database, token=bytes if isinstance(database, InMemoryDatabase) else os.urandom)
+    is_apart = lifecycle_of(store) is None and isinstance(database, InMemoryDatabase)
+    return Tombstones(database, token=bytes if is_apart else os.urandom)
 
 
 def _open_index_cache(store: LifecycleStore | None) -> IndexCache | None:

@@ -146,3 +146,60 @@ def test_a_plain_store_file_becomes_a_memory_without_losing_anything(tmp_path):
     run(memory.remember("first"))
     assert memory.store.verify() == []
     run(memory.close())
+
+
+SECRET = "The code of the gate is 4417."
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A memory on a saved numpy store: said, noted, corrected and forgotten; with an export from before that."""
+    memory = open_memory(f"numpy:///{tmp_path}/m", embedder=Toy())
+    run(memory.remember_turn("s", [Message.user(SECRET), Message.user("Ana lives in Porto.")]))
+    note = run(memory.remember(Memory("The boat is red.", key="boat"))).id
+    run(memory.export(tmp_path / "before.jsonl"))
+    memory.store.save()
+    run(memory.correct(note, "The boat is blue."))
+    (secret,) = [item.id for item in run(memory.list()) if item.text == SECRET]
+    receipt = run(memory.forget([secret]))
+    assert receipt.pending, "the saved file still has it"
+    memory.store.save()
+    assert not memory.store.pending_erasure()
+    run(memory.close())
+    return tmp_path
+
+
+def test_all_of_a_memory_on_a_numpy_store_is_saved_with_it(saved):
+    memory = open_memory(f"numpy:///{saved}/m", embedder=Toy())
+    assert sorted(item.text for item in run(memory.list())) == ["Ana lives in Porto.", "The boat is blue."]
+    assert [row.message.text for row in run(memory.conversations.load("s"))] == ["Ana lives in Porto."]
+    assert [operation.kind for operation in run(memory.operations())][:2] == ["forget", "correct"]
+    assert run(memory.remember(Memory("The boat is blue.", key="boat"))).outcome == "duplicate"
+    (correction,) = [operation for operation in run(memory.operations()) if operation.kind == "correct"]
+    run(memory.undo(correction.id))
+    assert memory.store.verify() == []
+    memory.store.save()
+    again = open_memory(f"numpy:///{saved}/m", embedder=Toy())
+    assert sorted(item.text for item in run(again.list())) == ["Ana lives in Porto.", "The boat is red."]
+
+
+def test_what_was_forgotten_is_in_no_byte_of_a_saved_numpy_memory_and_no_import_brings_it_back(saved):
+    def is_on_disk():
+        return any(part in (saved / "m").read_bytes() for part in (SECRET.encode(), b"4417", b"gate"))
+
+    assert not is_on_disk()
+    memory = open_memory(f"numpy:///{saved}/m", embedder=Toy())
+    run(memory.import_(saved / "before.jsonl", mode="upsert"))
+    assert SECRET not in [item.text for item in run(memory.list())]
+    assert SECRET not in [row.message.text for row in run(memory.conversations.load("s"))]
+    memory.store.save()
+    assert not is_on_disk()
+
+
+def test_a_whole_namespace_forgotten_is_in_no_byte_of_a_saved_numpy_memory(saved):
+    memory = open_memory(f"numpy:///{saved}/m", embedder=Toy())
+    assert b"Porto" in (saved / "m").read_bytes()
+    assert run(memory.forget_namespace("")).pending
+    memory.store.save()
+    data = (saved / "m").read_bytes()
+    assert not any(word in data for word in (b"Porto", b"porto", b"boat"))

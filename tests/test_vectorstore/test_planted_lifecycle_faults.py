@@ -2,7 +2,7 @@
 
 Each is one of our engines, or a wrapper of one, with one fault.
 
-Inner parts, on no face: ``vectorstore.index.memory_namespace``, ``vectorstore.index.snapshot``,
+Inner parts, on no face: ``vectorstore.index.memory_namespace``, ``vectorstore.engines.snapshot``,
 ``vectorstore.testing.durability_contract``, ``vectorstore.testing.filter_contract``,
 ``vectorstore.testing.multi_handle_contract``, ``vectorstore.testing.space_contract``, ``vectorstore.testing.suite``,
 ``vectorstore.testing.view_contract``, ``vectorstore.testing.write_contract``.
@@ -32,8 +32,8 @@ from vectorstore import (
     VectorStore,
     WrapperStore,
 )
-from vectorstore.index.memory_namespace import ChangeLog
-from vectorstore.index.snapshot import NamespaceState, StoreState
+from vectorstore.engines.snapshot import StoreState
+from vectorstore.index.memory_namespace import ChangeLog, NamespaceState
 from vectorstore.sqlite import InMemoryDatabase
 from vectorstore.testing import StoreContract
 from vectorstore.testing.durability_contract import DurabilityContract
@@ -94,7 +94,7 @@ def suite_of(contract: type[StoreContract], store: type) -> type[StoreContract]:
 
 def with_each(state: StoreState, change: Callable[[NamespaceState], dict[str, Any]]) -> StoreState:
     """Return a state that was read with something else in each of its namespaces."""
-    return replace(state, namespaces=[replace(namespace, **change(namespace)) for namespace in state.namespaces])
+    return replace(state, namespaces=tuple(replace(space, **change(space)) for space in state.namespaces))
 
 
 # Transactions.
@@ -268,20 +268,20 @@ class ABackupOverAnotherFile(NumpyStore):
 
 @caught_by(ReopenContract, "test_a_store_opened_again_is_as_it_was_left")
 class MetadataLoseTheirTypesOnDisk(NumpyStore):
-    def _load(self, state: StoreState) -> None:
+    def _load(self, state: StoreState, image: Any) -> None:
         def loosened(entry: Entry) -> Entry:
             return replace(entry, metadata={**entry.metadata, "n": str(entry.metadata.get("n"))})
 
-        super()._load(with_each(state, lambda namespace: {"entries": list(map(loosened, namespace.entries))}))
+        super()._load(with_each(state, lambda namespace: {"entries": list(map(loosened, namespace.entries))}), image)
 
 
 @caught_by(ReopenContract, "test_a_store_opened_again_goes_on_and_uses_no_revision_again")
 class TheWriteNumberIsCountedAnew(NumpyStore):
-    def _load(self, state: StoreState) -> None:
+    def _load(self, state: StoreState, image: Any) -> None:
         def last(namespace: NamespaceState) -> dict[str, Any]:
             return {"revision": max((entry.revision for entry in namespace.entries), default=0)}
 
-        super()._load(with_each(state, last))
+        super()._load(with_each(state, last), image)
 
 
 # Several handles.
@@ -367,8 +367,8 @@ class ANewTextKeepsItsOldSecondVector(NumpyStore):
 
 @caught_by(SpaceFillContract, "test_filling_a_space_goes_on_after_opening_again")
 class WhatWasFilledIsNotSaved(NumpyStore):
-    def _load(self, state: StoreState) -> None:
-        super()._load(with_each(state, lambda namespace: {"second": {}}))
+    def _load(self, state: StoreState, image: Any) -> None:
+        super()._load(with_each(state, lambda namespace: {"second": {}}), image)
 
 
 @caught_by(SpaceFillContract, "test_aborting_drops_the_second_space_in_one_step")
@@ -380,8 +380,8 @@ class DroppedVectorsComeBack(NumpyStore):
 
 @caught_by(DeclaredFieldsContract, "test_fields_are_declared_in_transactions_and_lastingly")
 class DeclaredFieldsAreForgotten(NumpyStore):
-    def _load(self, state: StoreState) -> None:
-        super()._load(state)
+    def _load(self, state: StoreState, image: Any) -> None:
+        super()._load(state, image)
         self._use_fields(())
 
 

@@ -1,21 +1,19 @@
 """A snapshot is checked when it is read: damage, foreign and newer files are told apart, and left as they are.
 
-Inner parts, on no face: ``vectorstore.index.snapshot``.
+Inner parts, on no face: ``vectorstore.engines.snapshot``.
 """
 
-import json
 import os
 import random
 import socket
 from collections.abc import Callable
 from contextlib import chdir
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
+from tests.support.snapshots import craft, seal
 from vectorstore import (
     ArgumentError,
     DamageError,
@@ -28,9 +26,7 @@ from vectorstore import (
     VectorStoreError,
     open_store,
 )
-from vectorstore.index.snapshot import PREAMBLE_SIZE, SNAPSHOT_MAGIC, decode_snapshot, pack_arrays, unpack_arrays
-
-Change: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], None]
+from vectorstore.engines.snapshot import PREAMBLE_SIZE, SNAPSHOT_MAGIC, decode_snapshot
 
 TOY = Space("toy", 2)
 WIDE = Space("wide", 3)
@@ -78,7 +74,7 @@ def test_every_changed_or_missing_byte_is_damage_or_not_a_snapshot(tmp_path: Pat
             decode_snapshot(data[:length], "pets")
     with pytest.raises(DamageError):
         decode_snapshot(data + b"\0", "pets")
-    assert decode_snapshot(data, "pets").space == TOY, seed
+    assert decode_snapshot(data, "pets")[0].space == TOY, seed
 
 
 def test_opening_a_damaged_snapshot_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -> None:
@@ -91,22 +87,18 @@ def test_opening_a_damaged_snapshot_names_the_file_and_leaves_it_unchanged(tmp_p
     assert path.read_bytes() == bytes(data)
 
 
-def test_a_newer_snapshot_raises_newer_file_and_is_left_unchanged(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "error"), [(3, NewerFile), (1, NotAStore)])
+def test_a_snapshot_of_another_format_is_refused_by_name_and_left_unchanged(
+    tmp_path: Path, version: int, error: type[Exception]
+) -> None:
     path = saved(tmp_path / "pets")
-    header, arrays = unpack_arrays(path.read_bytes(), "pets")
-    newer = b"".join(_as_version(2, b"".join(pack_arrays(header, arrays))))
-    path.write_bytes(newer)
-    store = filled()
+    data = path.read_bytes()
+    seal(path, data[: len(SNAPSHOT_MAGIC)] + version.to_bytes(4, "little") + data[PREAMBLE_SIZE:-32])
+    written, store = path.read_bytes(), filled()
     for call in (lambda: NumpyStore.open(path), lambda: store.save(path)):
-        with pytest.raises(NewerFile) as caught:
+        with pytest.raises(error, match=f"format.* {version}"):
             call()
-        assert (caught.value.found, caught.value.known) == (2, 1)
-    assert path.read_bytes() == newer
-
-
-def _as_version(version: int, data: bytes) -> tuple[bytes, bytes]:
-    body = data[: len(SNAPSHOT_MAGIC)] + version.to_bytes(4, "little") + data[len(SNAPSHOT_MAGIC) + 4 : -32]
-    return body, blake2b(body, digest_size=32).digest()
+    assert path.read_bytes() == written
 
 
 def make_folder(path: Path) -> None:
@@ -168,86 +160,45 @@ def test_a_path_below_a_regular_file_is_refused(tmp_path: Path) -> None:
 # Bytes that nobody damaged and that make no sense: a checksum is not a signature.
 
 
-def crafted(data: bytes, change: Change) -> bytes:
-    """Return the snapshot *data* changed, with the checksum that belongs to it then."""
-    header, arrays = unpack_arrays(data, "pets")
-    changed = {name: array.copy() for name, array in arrays.items()}
-    change(header, changed)
-    del header["arrays"]
-    return b"".join(pack_arrays(header, changed))
-
-
-def put(name: str, place: Any, value: Any) -> Change:
-    def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        arrays[name][place] = value
-
-    return change
-
-
-def swapped(name: str, value: Any) -> Change:
-    def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        arrays[name] = value(arrays[name])
-
-    return change
-
-
-def told(name: str, value: Any) -> Change:
-    def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        header[name] = value
-
-    return change
-
-
-CRAFTED: dict[str, Change] = {
-    "an end before its start": put("entries.text.ends", 2, 0),
-    "an end beyond": put("entries.id.ends", -1, 10**9),
-    "an end below zero": put("entries.id.ends", 0, -5),
-    "text that is no UTF-8": put("entries.text.bytes", 0, 255),
-    "metadata that are no JSON": put("entries.metadata.bytes", 0, ord("x")),
-    "an id twice": put("entries.id.bytes", slice(0, 4), list(b"e0e0")),
-    "a count too high": put("namespaces.counts", (0, 0), 10**6),
-    "a count below zero": put("namespaces.counts", (1, 2), -1),
-    "vectors too few": swapped("entries.vectors", lambda rows: rows[1:]),
-    "vectors too many": put("entries.has_vector", slice(None), False),
-    "vectors of another dimension": swapped("entries.vectors", lambda rows: np.ones((len(rows), 5), np.float32)),
-    "vectors of another type": swapped("entries.vectors", lambda rows: rows.astype(np.int32)),
-    "second vectors too few": swapped("second.vectors", lambda rows: rows[1:]),
-    "terms that nobody knows": put("terms.numbers", 0, 10**6),
-    "terms below zero": put("terms.numbers", 0, -1),
-    "terms too few": swapped("terms.numbers", lambda numbers: numbers[1:]),
-    "a context too long": put("terms.contexts", 0, 10**6),
-    "no arrays of changes": swapped("changes.revision", lambda revisions: revisions[:0]),
-    "a space that is none": told("space", {"fingerprint": "toy"}),
-    "a metric that is none": told("space", {"fingerprint": "toy", "dimension": 2, "metric": "nearness"}),
-    "another dimension": told("space", {"fingerprint": "toy", "dimension": 7, "metric": "dot"}),
-    "no analyzer": told("analyser", None),
+CRAFTED: dict[str, str] = {
+    "text that is no UTF-8": "UPDATE numpy_entries SET text = CAST(x'ff' AS TEXT)",
+    "metadata that are no JSON": "UPDATE numpy_entries SET metadata = 'x'",
+    "metadata that are no object": "UPDATE numpy_entries SET metadata = '[1]'",
+    "vectors of another dimension": "UPDATE numpy_entries SET vector = zeroblob(12) WHERE vector IS NOT NULL",
+    "vectors of no whole number": "UPDATE numpy_entries SET vector = x'00' WHERE vector IS NOT NULL",
+    "next vectors of another dimension": "UPDATE numpy_next_vectors SET vector = zeroblob(8), no_vector = NULL",
+    "terms that nobody knows": "DELETE FROM numpy_terms",
+    "terms below zero": "UPDATE numpy_entries SET terms = x'ffffffff', context_terms = 0",
+    "a context too long": "UPDATE numpy_entries SET context_terms = 1000000",
+    "a context below zero": "UPDATE numpy_entries SET context_terms = -1",
+    "a space that is none": "UPDATE numpy_store SET facts = json_set(facts, '$.space', json_object('a', 1))",
+    "a metric that is none": "UPDATE numpy_store SET facts = json_set(facts, '$.space.metric', 'nearness')",
+    "another dimension": "UPDATE numpy_store SET facts = json_set(facts, '$.space.dimension', 7)",
+    "no analyzer": "UPDATE numpy_store SET facts = json_remove(facts, '$.language')",
+    "no settings": "DELETE FROM numpy_store",
+    "no table of entries": "DROP TABLE numpy_entries",
 }
 
 
 @pytest.mark.parametrize("case", sorted(CRAFTED))
 def test_inconsistent_contents_of_a_snapshot_raise_damage_error(tmp_path: Path, case: str) -> None:
     path = saved(tmp_path / "pets")
-    data = path.read_bytes()
-    assert crafted(data, lambda header, arrays: None) == data
-    path.write_bytes(crafted(data, CRAFTED[case]))
+    craft(path, CRAFTED[case])
     with pytest.raises(DamageError, match="do not fit"):
         NumpyStore.open(path)
 
 
-def test_a_snapshot_array_with_a_huge_declared_size_is_refused(tmp_path: Path) -> None:
-    header, _ = unpack_arrays(saved(tmp_path / "pets").read_bytes(), "pets")
-    listed = [[name, dtype, [10**15] if name == "terms.numbers" else shape] for name, dtype, shape in header["arrays"]]
-    text = json.dumps({**header, "arrays": listed}).encode()
-    body = SNAPSHOT_MAGIC + (1).to_bytes(4, "little") + len(text).to_bytes(4, "little") + text + bytes(10_000)
-    (tmp_path / "pets").write_bytes(body + blake2b(body, digest_size=32).digest())
-    with pytest.raises(VectorStoreError):
-        NumpyStore.open(tmp_path / "pets")
+def test_a_snapshot_that_holds_no_database_is_damage(tmp_path: Path) -> None:
+    path = saved(tmp_path / "pets")
+    data = path.read_bytes()
+    for image in (b"", bytes(4096), data[PREAMBLE_SIZE:-4128]):
+        seal(path, data[:PREAMBLE_SIZE] + image)
+        with pytest.raises(VectorStoreError, match="pets"):
+            NumpyStore.open(path)
 
 
 def test_a_snapshot_with_an_unknown_analyzer_language_is_refused_by_name(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
-    path.write_bytes(
-        crafted(path.read_bytes(), told("analyser", {"language": "klingon", "fingerprint": "tellback-9/klingon"}))
-    )
+    craft(path, "UPDATE numpy_store SET facts = json_set(facts, '$.language', 'klingon', '$.fingerprint', 'x')")
     with pytest.raises(ArgumentError, match="klingon"):
         NumpyStore.open(path)

@@ -1,5 +1,5 @@
 """The store in the process: a dictionary of entries, searched by the in-memory index. On disk only when saved, in a
-snapshot that is written whole or not at all and checked when it is read.
+snapshot that is written whole or not at all, holds the tables of ``database`` too, and is checked when it is read.
 
 It is the quickest start and the other engine's equal: the same ids, scores and ties. Longer than 500 lines, since a
 store is whole in one file.
@@ -13,13 +13,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+import apsw
+
 from vectorstore.analyzer import Analyzer
 from vectorstore.call_hints import with_hints
 from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
+from vectorstore.engines.snapshot import (
+    PREAMBLE_SIZE,
+    StoreState,
+    check_preamble,
+    decode_snapshot,
+    encode_snapshot,
+)
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
 from vectorstore.filters import filter_tree, matches_everything
 from vectorstore.index.memory_namespace import MemoryNamespace
-from vectorstore.index.snapshot import PREAMBLE_SIZE, StoreState, check_preamble, decode_snapshot, encode_snapshot
 from vectorstore.index.view import IndexView
 from vectorstore.protocol import VectorStore
 from vectorstore.sqlite.connection import translate_system_errors
@@ -102,13 +110,14 @@ class NumpyStore:
         ``DamageError``; a foreign or newer file ``NotAStore`` or ``NewerFile``. The file is not stored open.
         """
         names = None if fields is None else check_fields(fields)
-        state, recorded = read_snapshot(path), StoreSettings()
-        if state is not None:
+        snapshot, recorded = read_snapshot(path), StoreSettings()
+        if snapshot is not None:
+            state = snapshot[0]
             recorded = StoreSettings(state.space, Analyzer(state.language), state.fields, recorded=True)
         settings = recorded.agreed(space=space, analyzer=analyzer, fields=names)
         store = cls(space=settings.space, analyzer=settings.analyzer, fields=settings.fields, search=search)
-        if state is not None:
-            store._load(state)
+        if snapshot is not None:
+            store._load(*snapshot)
         store._path = path
         return store
 
@@ -129,7 +138,7 @@ class NumpyStore:
 
     @property
     def database(self) -> InMemoryDatabase:
-        """As ``LifecycleStore.database``: in the memory of the process, and in no snapshot."""
+        """As ``LifecycleStore.database``: in the memory of the process, and in its snapshots."""
         return self._database
 
     def upsert(
@@ -181,11 +190,14 @@ class NumpyStore:
             return stored.remove([id for id in dict.fromkeys(chosen) if stored.matches(id, node)])
 
     def erase(self, ids: Iterable[str], *, namespace: str = "") -> Erasure:
-        """As ``LifecycleStore.erase``; memory is freed at once, nothing is ever pending."""
+        """As ``LifecycleStore.erase``; memory is freed at once, a snapshot is pending until the next ``save``."""
         name, names = check_namespace(namespace), check_ids(ids)
-        with self.transaction():
+        with self.transaction(), self._database.write() as connection:
             stored = self._namespaces.get(name)
-            return Erasure(0 if stored is None else stored.remove(list(dict.fromkeys(names))), pending=False)
+            removed = 0 if stored is None else stored.remove(list(dict.fromkeys(names)))
+            if removed:
+                self._database.mark_erasure(connection)
+        return Erasure(removed, pending=self.pending_erasure())
 
     get = searched(VectorStore.get)
     search = searched(VectorStore.search)
@@ -332,9 +344,9 @@ class NumpyStore:
             self._journal.append(lambda: self._use_fields(before))
 
     def pending_erasure(self) -> bool:
-        """Nothing is ever pending in memory."""
+        """Return whether something was erased since the last ``save``, whose file still has it."""
         with self._open():
-            return False
+            return self._database.pending_erasure()
 
     def verify(self) -> list[Finding]:
         """As ``LifecycleStore.verify``: compare each index with its entries, and every component of ``database``."""
@@ -360,6 +372,7 @@ class NumpyStore:
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write a snapshot of everything to *path* (None: the path given to ``open``), in place of an earlier one.
 
+        Everything is also what others keep in ``database``, such as conversations, the operation log and tombstones.
         It is written whole or not at all: beside its place, flushed to disk (mode 0600), then put there in one
         step. What is there and is no snapshot of a numpy store is left untouched: ``NotAStore``, ``NewerFile``.
         """
@@ -435,7 +448,10 @@ class NumpyStore:
         self._space, self._next_space = space or self._space, next_space
         self._journal.append(undo)
 
-    def _load(self, state: StoreState) -> None:
+    def _load(self, state: StoreState, image: apsw.Connection) -> None:
+        self._database.close()
+        self._database = InMemoryDatabase(lock=self._lock, image=image)
+        self._journal = self._database.journal
         self._next_space = state.next_space
         analysed = state.fingerprint == self.analyzer.fingerprint
         for stored in state.namespaces:
@@ -446,13 +462,14 @@ class NumpyStore:
 
         Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
         """
+        target = check_path(path)
         with self._open():
             if self._database.in_write():
                 raise UnsupportedError(operation, "it cannot be made inside transaction()")
             language, fingerprint = self.analyzer.language, self.analyzer.fingerprint
-            namespaces = [stored.state() for _, stored in sorted(self._namespaces.items())]
+            namespaces = tuple(stored.state() for _, stored in sorted(self._namespaces.items()))
             state = StoreState(self._space, self._next_space, language, fingerprint, self._fields, namespaces)
-        target = check_path(path)
+            image, note_saved = self._database.copy_tables()
         with translate_system_errors(target):
             try:
                 if not is_missing(target):
@@ -461,14 +478,15 @@ class NumpyStore:
                     with target.open("rb") as file:
                         check_preamble(file.read(PREAMBLE_SIZE), str(target))
                 with atomic_write(target, token=os.urandom, replace=replace) as private, private.open("wb") as file:
-                    for part in encode_snapshot(state):
-                        file.write(part)
+                    file.writelines(encode_snapshot(state, image))
+                if replace:
+                    note_saved()
             except FileExistsError as error:
                 raise ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed") from error
 
 
-def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
-    """Return the state at *path*; None where nothing is."""
+def read_snapshot(path: str | os.PathLike[str]) -> tuple[StoreState, apsw.Connection] | None:
+    """Return the state at *path* and the tables of its database; None where nothing is."""
     target = check_path(path)
     with translate_system_errors(target):
         if is_missing(target):

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.bm25 import analyze_text
+from vectorstore.index.bm25 import ForwardBlock, analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.snapshot import NamespaceState
 from vectorstore.index.vectors import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
@@ -30,6 +29,21 @@ from vectorstore.validation import CheckedEntry
 KEPT_CHANGES: Final = 1000
 _LOAD_BLOCK: Final = 1024
 Journal: TypeAlias = list[Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceState:
+    """State of one namespace; *forward* is in the order of *entries*, and 1 in it is the first of *terms*."""
+
+    name: str
+    entries: Sequence[Entry]
+    second: Mapping[str, Vector | str]
+    """Vectors of the space that is being filled, by id; a text is the reason for none."""
+    log: Sequence[tuple[int, str]]
+    pruned: int
+    revision: int
+    terms: Sequence[str]
+    forward: ForwardBlock
 
 
 @dataclass(slots=True)

@@ -1,4 +1,5 @@
-"""Database in the memory of the process: components keep their tables in it as in a file, and lose them with it.
+"""Database in the memory of the process: components keep their tables in it as in a file, and lose them with it
+unless a store saves a copy of them.
 
 One connection, which threads use in turn, since a ``:memory:`` database is private to its connection. The in-memory
 store has its transactions here, even where it uses no tables.
@@ -11,13 +12,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
+
+import apsw
 
 from vectorstore.database import SQLITE, Component, Connection, Dialect
 from vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError
 from vectorstore.sqlite.connection import Access, open_connection, translate_errors
-from vectorstore.sqlite.files import FileIdentity, RandomBytes, utc_now, write_header
+from vectorstore.sqlite.files import FileIdentity, RandomBytes, read_fact, utc_now, write_header
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
 from vectorstore.sqlite.migrations import is_attached, run_migrations
 from vectorstore.sqlite.transactions import WriteTransaction, run_callbacks
@@ -32,6 +36,7 @@ class InMemoryDatabase:
 
     A block of one thread, ``read()`` too, keeps other threads waiting until it ends. Inside a ``read()`` of the same
     thread a ``write()`` is seen at once. *lock* may be shared with a store, so that both have one order of blocks.
+    *image* has the tables that it begins with, of ``copy_tables``; it is closed.
     """
 
     def __init__(
@@ -41,18 +46,25 @@ class InMemoryDatabase:
         lock: threading.RLock | None = None,
         clock: Callable[[], datetime] = utc_now,
         token: RandomBytes = os.urandom,
+        image: apsw.Connection | None = None,
     ) -> None:
         self.journal: list[Callable[[], object]] = []
         """Undo callbacks for changes of the present ``write()`` outside of the tables; run in reverse on a rollback."""
         self._lock = lock or threading.RLock()
-        self._birth = FileIdentity(token(16).hex(), clock().isoformat())
         self._connection = open_connection(_MEMORY, Access.WRITE, busy_timeout=0)
-        write_header(self._connection, self._birth)
+        if image is None:
+            write_header(self._connection, FileIdentity(token(16).hex(), clock().isoformat()))
+        else:
+            _copy(image, self._connection)
+            image.close()
+        self._identity = read_fact(self._connection, "identity") or ""
         self._connection.set_commit_hook(_refuse_commit)
         self._components: dict[str, Component] = {}
         self._writing: WriteTransaction | None = None
         self._writer: int | None = None
         self._closed = False
+        self._erasures = 0
+        self._saved_erasures = None if image is None else 0
         for component in components:
             self.attach(component)
 
@@ -64,7 +76,7 @@ class InMemoryDatabase:
     @property
     def identity(self) -> str:
         """As ``Database.identity``."""
-        return self._birth.identity
+        return self._identity
 
     @property
     def read_only(self) -> bool:
@@ -138,19 +150,33 @@ class InMemoryDatabase:
         self._present_write("on_commit").callbacks.append(callback)
 
     def mark_erasure(self, connection: Connection) -> None:
-        """As ``Database.mark_erasure``: nothing of it is on a disk, and freed pages are zeroed at once."""
+        """As ``Database.mark_erasure``: freed pages are zeroed at once, and a saved copy waits for the next one."""
         self._present_write("mark_erasure")
         if connection is not self._connection:
             raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
+        self.on_commit(self._count_erasure)
 
     def finish_erasure(self) -> bool:
-        """Return True: nothing is ever pending."""
+        """As ``Database.finish_erasure``: only saving the store does it."""
         return not self.pending_erasure()
 
     def pending_erasure(self) -> bool:
-        """Return False: nothing is ever pending."""
+        """Return whether something was erased that a saved copy still has."""
         with self.inside():
-            return False
+            return self._saved_erasures not in (None, self._erasures)
+
+    def copy_tables(self) -> tuple[apsw.Connection, Callable[[], None]]:
+        """Return a copy of all tables, for a store that saves them, and what it calls when it has.
+
+        The copy is the caller's to close. Saving it erases from the disk what was erased here before.
+        """
+        with self.inside():
+            copy, erasures = apsw.Connection(":memory:"), self._erasures
+            _copy(self._connection, copy)
+            return copy, partial(setattr, self, "_saved_erasures", erasures)
+
+    def _count_erasure(self) -> None:
+        self._erasures += 1
 
     def empty_log(self) -> bool:
         """Return True: it has no log."""
@@ -207,6 +233,11 @@ class InMemoryDatabase:
         if self._writing is None or not self.in_write():
             raise UnsupportedError(operation, "it belongs inside write()")
         return self._writing
+
+
+def _copy(source: apsw.Connection, target: apsw.Connection) -> None:
+    with target.backup("main", source, "main") as backup:
+        backup.step()
 
 
 def _refuse_commit() -> bool:
