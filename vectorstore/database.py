@@ -83,7 +83,8 @@ Migration: TypeAlias = Callable[[Connection], None]
 class Component(Protocol):
     """Tables of one part of the database, as the database needs to know them.
 
-    They are its own; no other component reads or writes them. The connections handed in are inside a
+    They are its own; no other component reads or writes them, and its migrations make all of them, on an empty
+    database too (but see ``LazyIndexes``). The connections handed in are inside a
     transaction of the database's: a component neither commits nor rolls back.
     """
 
@@ -103,6 +104,17 @@ class Component(Protocol):
 
     def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy every readable row of the damaged file *source* into *target*, whose tables are new."""
+
+
+@runtime_checkable
+class LazyIndexes(Protocol):
+    """Component with indexes that no migration makes: they are made when they are first needed.
+
+    Every other object of a file's schema that no migration made is taken for somebody else's, and the file refused.
+    """
+
+    def makes_index(self, sql: str) -> bool:
+        """Return whether *sql*, a whole ``CREATE INDEX``, is one of those that it makes."""
 
 
 class TableComponent:

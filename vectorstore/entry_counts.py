@@ -25,6 +25,7 @@ def entry_counts(path: str | os.PathLike[str]) -> dict[str, int]:
         connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY)
         try:
             connection.set_busy_timeout(_BUSY_MILLISECONDS)
+            connection.pragma("trusted_schema", False)
             if connection.pragma("application_id") != APPLICATION_ID:
                 raise NotAStore(name, "not a file of ours")
             rows = connection.execute("SELECT name, entries FROM namespaces WHERE entries > 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import apsw
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Message, StoreError, open_memory, run_sync
@@ -71,6 +73,11 @@ def test_restore_refuses_a_damaged_or_foreign_file_and_changes_nothing(path: Pat
         "text.db": (b"no memory at all" * 100, NotAStore),
         "empty.db": (b"", NotAStore),
     }
+    trigger = "CREATE TRIGGER evil AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE key <> NEW.key; END"
+    for name, sql in {"trigger.db": trigger, "table.db": "CREATE TABLE more (a REFERENCES operations)"}.items():
+        shutil.copy(good, foreign := path.with_name(name))
+        apsw.Connection(str(foreign)).execute(sql)
+        cases[name] = foreign.read_bytes(), DamageError
     for name, (content, error) in cases.items():
         (bad := path.with_name(name)).write_bytes(content)
         with pytest.raises(error):

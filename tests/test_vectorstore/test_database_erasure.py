@@ -17,18 +17,22 @@ from pathlib import Path
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, UnsupportedError
+from vectorstore import ArgumentError, TableComponent, UnsupportedError
 from vectorstore.sqlite import SqliteDatabase, secure_delete
 from vectorstore.sqlite.page_gaps import clear_page_gaps
 
 SECRET = b"the canary sings at four"
 
 
+def table(sql):
+    return TableComponent("t", [lambda connection: connection.execute(sql)], ["t"])
+
+
 @pytest.fixture
 def database(tmp_path):
     with SqliteDatabase(tmp_path / "m.db", busy_timeout=300) as opened:
+        opened.attach(table("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)"))
         with opened.write() as connection:
-            connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
             for i in range(200):
                 secret = SECRET.decode() if i % 2 else "ordinary"
                 connection.execute("INSERT INTO t (b) VALUES (?)", (f"{i} {secret}",))
@@ -89,8 +93,7 @@ def test_without_readers_erased_bytes_are_gone_with_the_commit(database, tmp_pat
 def test_copies_of_erased_rows_that_sqlite_left_between_rows_are_gone_with_the_commit(tmp_path):
     rng = random.Random(0)
     with SqliteDatabase(tmp_path / "m.db") as database, SqliteDatabase(tmp_path / "m.db") as other:
-        with database.write() as connection:
-            connection.execute("CREATE TABLE t (a TEXT PRIMARY KEY, b TEXT) WITHOUT ROWID")
+        database.attach(table("CREATE TABLE t (a TEXT PRIMARY KEY, b TEXT) WITHOUT ROWID"))
         keys = (rng.randbytes(rng.randint(2, 300)).hex() for _ in count())
         with database.write() as connection:  # pages are rebuilt while the secret rows are in them
             for _ in range(60):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vectorstore import ForkedError
+from vectorstore import ForkedError, TableComponent
 from vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,9 +103,8 @@ for line in sys.stdin:
     with database.read() as connection:
         print(connection.execute("SELECT count(*) FROM t").fetchall()[0][0], flush=True)
 """
-    with SqliteDatabase(tmp_path / "m.db") as database:
-        with database.write() as connection:
-            connection.execute("CREATE TABLE t (a)")
+    rows = TableComponent("t", [lambda connection: connection.execute("CREATE TABLE t (a)")], ["t"])
+    with SqliteDatabase(tmp_path / "m.db", components=[rows]) as database:
         reader = start(program, tmp_path / "m.db")
         for expected in range(1, 20):
             with database.write() as connection:
@@ -185,7 +184,7 @@ class TestFork:
 
     def test_every_call_on_the_parents_database_raises_forked_error_and_the_parent_goes_on(self, tmp_path):
         program = """
-from vectorstore import ForkedError
+from vectorstore import ForkedError, TableComponent
 database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -251,7 +250,7 @@ assert os.waitpid(child, 0)[1] == 0
 
     def test_a_child_forked_inside_a_write_is_refused_to_open_the_same_file(self, tmp_path):
         program = """
-from vectorstore import ForkedError
+from vectorstore import ForkedError, TableComponent
 database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")

@@ -11,13 +11,24 @@ import stat
 import subprocess
 import sys
 import tempfile
-from contextlib import chdir
+from contextlib import chdir, closing
 from pathlib import Path
 
 import apsw
 import pytest
 
-from vectorstore import DamageError, NewerFile, NotAStore, StorageUnwritable
+from vectorstore import (
+    DamageError,
+    Entry,
+    NewerFile,
+    NotAStore,
+    Space,
+    StorageUnwritable,
+    TableComponent,
+    open_store,
+    salvage_store,
+    scan_by,
+)
 from vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,6 +138,57 @@ def test_opening_anything_but_a_memory_file_raises_not_a_store_and_leaves_it_unc
     assert state(tmp_path) == before
 
 
+FOREIGN = {
+    "CREATE TRIGGER evil AFTER INSERT ON entries BEGIN DELETE FROM entries; END": "trigger 'evil' was not made",
+    "CREATE VIEW evil AS SELECT * FROM entries": "view 'evil' was not made",
+    "ALTER TABLE entries RENAME TO e; CREATE VIEW entries AS SELECT * FROM e": "view 'entries' was not made",
+    "CREATE TABLE evil (key REFERENCES entries (key) ON DELETE RESTRICT)": "table 'evil' was not made",
+    "CREATE VIRTUAL TABLE evil USING fts5(a)": "table 'evil' was not made",
+    "CREATE UNIQUE INDEX evil ON entries (text, id)": "index 'evil' was not made",
+    "CREATE INDEX entries_by_at ON entries (namespace, abs(metadata), id)": "index 'entries_by_at' was not made",
+    "ALTER TABLE entries ADD COLUMN more TEXT DEFAULT 1": "table 'entries' is not as Tellback made it",
+    "ALTER TABLE file_facts ADD COLUMN more TEXT": "table 'file_facts' is not as Tellback made it",
+}
+
+
+@pytest.mark.parametrize("sql", FOREIGN)
+def test_a_file_with_a_schema_of_somebody_else_is_refused_untouched_and_its_rows_are_salvaged(sql, tmp_path):
+    path = tmp_path / "m.db"
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        store.upsert([Entry("a", text="kept"), Entry("b", text="kept")])
+    connection = apsw.Connection(str(path))
+    connection.execute(sql)
+    connection.close()
+    before = state(tmp_path)
+    with pytest.raises(DamageError, match=FOREIGN[sql]) as caught:
+        open_store(f"sqlite:///{path}")
+    assert {finding.part for finding in caught.value.findings} == {"schema"}
+    assert state(tmp_path) == before
+    report = salvage_store(path, tmp_path / "saved.db")
+    assert report.saved("entries") == (0 if "RENAME" in sql else 2)
+    with closing(open_store(f"sqlite:///{tmp_path / 'saved.db'}")) as saved:
+        assert saved.verify() == []
+
+
+def test_a_schema_that_a_store_made_itself_is_taken(tmp_path):
+    path, space = tmp_path / "m.db", Space("a", 2, "cosine")
+    with closing(open_store(f"sqlite:///{path}", space=space)) as store:
+        store.upsert([Entry("a", [1, 0], "kept")])
+        list(scan_by(store, ["at_or_on", "created"]))
+        for dimension in (3, 2, 3):  # each switch renames the tables of vectors
+            space = Space("abc"[dimension - 1], dimension, "cosine")
+            store.begin_space(space)
+            store.fill_space(space, {"a": [1] * dimension})
+            store.commit_space(space)
+        with store.database.write() as connection:
+            connection.execute("ANALYZE")
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        assert store.verify() == []
+        assert [entry.text for entry in scan_by(store, ["at_or_on", "created"])] == ["kept"]
+    with SqliteDatabase(path) as database:  # that knows none of the file's parts
+        assert database.verify() == []
+
+
 def test_a_device_is_refused():
     with pytest.raises(NotAStore, match="a device"):
         SqliteDatabase("/dev/zero")
@@ -233,8 +295,8 @@ def protected():
         pytest.skip("no folder that another user may enter")
     folder = Path(tempfile.mkdtemp(dir=place))
     path = folder / "m.db"
-    with SqliteDatabase(path) as database, database.write() as connection:
-        connection.execute("CREATE TABLE t (a)")
+    rows = TableComponent("t", [lambda connection: connection.execute("CREATE TABLE t (a)")], ["t"])
+    with SqliteDatabase(path, components=[rows]) as database, database.write() as connection:
         connection.execute("INSERT INTO t VALUES (1)")
     path.chmod(0o444)
     folder.chmod(0o555)
@@ -284,9 +346,13 @@ def test_creating_a_file_in_a_read_only_folder_raises_storage_unwritable_with_th
 MIGRATING = """
 from vectorstore import Finding
 class Part:
-    name, migrations = "part", (None, lambda connection: connection.execute("UPDATE t SET a = 2"))
+    name = "t"
+    migrations = (
+        lambda connection: connection.execute("CREATE TABLE t (a)"),
+        lambda connection: connection.execute("UPDATE t SET a = 2"),
+    )
     def verify(self, connection):
-        return [Finding("part", "wrong")]
+        return [Finding("t", "wrong")]
 try:
     SqliteDatabase(path, components=[Part()])
 except StorageUnwritable as error:
@@ -298,8 +364,8 @@ except StorageUnwritable as error:
 def test_a_migration_without_permission_for_its_copy_is_refused_with_advice(protected):
     protected.chmod(0o666)
     with SqliteDatabase(protected) as owner:
-        with owner.write() as connection:
-            connection.execute("INSERT INTO components VALUES ('part', 1)")
+        with owner.write():
+            pass  # which makes its files beside it
         for beside in protected.parent.iterdir():
             beside.chmod(0o666)
         advice = as_somebody_else(MIGRATING, protected)

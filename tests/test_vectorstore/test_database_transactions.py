@@ -11,16 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, BusyError, StoreClosed, UnsupportedError, VectorStoreError
+from vectorstore import ArgumentError, BusyError, StoreClosed, TableComponent, UnsupportedError, VectorStoreError
 from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+
+
+def m001_t(connection):
+    connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
 
 
 @pytest.fixture(params=["file", "memory"])
 def database(request, tmp_path):
     file = request.param == "file"
     with SqliteDatabase(tmp_path / "m.db", busy_timeout=300) if file else InMemoryDatabase() as opened:
-        with opened.write() as connection:
-            connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
+        opened.attach(TableComponent("t", [m001_t], ["t"]))
         yield opened
 
 

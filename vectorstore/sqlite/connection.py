@@ -360,6 +360,9 @@ def _configure(connection: apsw.Connection, access: Access, busy_timeout: float)
     _load_sqlite_vec(connection)
     register_filter_function(connection)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    # A file of ours has neither; those that somebody else put into it do nothing, also while it is salvaged.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
     # One call each: several statements in one call stop at the first row that one of them returns.
     connection.pragma("trusted_schema", False)
     connection.pragma("cell_size_check", True)

@@ -38,7 +38,13 @@ from vectorstore.sqlite.files import (
     utc_now,
 )
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
-from vectorstore.sqlite.migrations import check_component_version, component_versions, is_attached, run_migrations
+from vectorstore.sqlite.migrations import (
+    check_component_version,
+    check_schema,
+    component_versions,
+    is_attached,
+    run_migrations,
+)
 from vectorstore.sqlite.salvage import salvage_file
 from vectorstore.sqlite.secure_delete import size_on_disk
 from vectorstore.sqlite.transactions import Transactions
@@ -116,6 +122,7 @@ class SqliteDatabase:
             versions = component_versions(connection)
             check_component_version(self.path, versions, component)
             before, newest = versions.get(component.name, 0), len(component.migrations)
+            check_schema(connection, [*self._components.values(), component])
             if self.in_write() and before not in (0, newest) and has_rows(connection):
                 raise UnsupportedError("attach", f"an older {component.name!r} must be attached outside of write()")
         if self.in_write() or not before:

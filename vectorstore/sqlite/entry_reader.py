@@ -7,6 +7,7 @@ it (the file is read-only, or another process writes) SQLite sorts, with the sam
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -402,10 +403,7 @@ def _make_order_index(database: SqliteDatabase, fields: Sequence[str]) -> None:
         return
     try:
         with database.write() as connection:
-            order = _order_sql(fields)
-            connection.execute(
-                f"CREATE INDEX IF NOT EXISTS {_order_index_name(fields)} ON entries (namespace, {order}, id)"
-            )
+            connection.execute(_order_index_sql(fields).replace(" INDEX ", " INDEX IF NOT EXISTS ", 1))
     except VectorStoreError:  # busy, full: the answer is the same, and the next call tries again
         return
 
@@ -443,6 +441,15 @@ def _order_sql(fields: Sequence[str], alias: str = "") -> str:
         for field in fields
     )
     return f"coalesce({', '.join(texts)}, '')"
+
+
+def _order_index_sql(fields: Sequence[str]) -> str:
+    return f"CREATE INDEX {_order_index_name(fields)} ON entries (namespace, {_order_sql(fields)}, id)"
+
+
+def is_order_index(sql: str) -> bool:
+    """Return whether *sql* makes the index for an order by fields."""
+    return sql == _order_index_sql(re.findall(r"json_type\(metadata, '\$\.(\w+)'\)", sql))
 
 
 def _order_index_name(fields: Sequence[str]) -> str:

@@ -36,7 +36,13 @@ from vectorstore.sqlite.connection import (
     translate_errors,
     translate_system_errors,
 )
-from vectorstore.sqlite.migrations import check_component_version, component_versions, run_migrations
+from vectorstore.sqlite.migrations import (
+    check_component_version,
+    check_schema,
+    component_versions,
+    make_file_tables,
+    run_migrations,
+)
 from vectorstore.types import Finding
 from vectorstore.value_class import dataclass
 
@@ -254,10 +260,7 @@ def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
     """Write the header, and the tables that every file has, into an empty file."""
     connection.pragma("application_id", APPLICATION_ID)
     connection.pragma("user_version", FORMAT_VERSION)
-    connection.execute(
-        "CREATE TABLE components (name TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT, WITHOUT ROWID"
-    )
-    connection.execute("CREATE TABLE file_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID")
+    make_file_tables(connection)
     write_fact(connection, "identity", birth.identity)
     write_fact(connection, "created", birth.created)
 
@@ -403,4 +406,5 @@ def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[
     versions = component_versions(connection)
     for component in components:
         check_component_version(path, versions, component)
+    check_schema(connection, components)
     return FileIdentity(identity, created)

@@ -20,7 +20,7 @@ from vectorstore.errors import DamageError
 from vectorstore.index.bm25 import analyze_text, decode_terms
 from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
 from vectorstore.sqlite.files import verify_header
-from vectorstore.sqlite.migrations import component_versions
+from vectorstore.sqlite.migrations import component_versions, foreign_objects
 from vectorstore.types import Finding
 
 _SIGN_BIT: Final = 1 << 63
@@ -183,6 +183,7 @@ def verify_file(connection: Connection, components: Sequence[Component]) -> list
         *_run_check("pages", lambda: _page_findings(connection)),
         *_run_check("references", lambda: _reference_findings(connection)),
         *_run_check("header", lambda: verify_header(connection)),
+        *_run_check("schema", lambda: foreign_objects(connection, components)),
         *_run_check("components", lambda: _version_findings(connection, components)),
     ]
     for component in components:

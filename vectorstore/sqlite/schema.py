@@ -28,7 +28,14 @@ from vectorstore.analyzer import Analyzer
 from vectorstore.database import Connection, SalvageSource
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
 from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
-from vectorstore.sqlite.entry_reader import IS_PENDING, NEXT_SPACE_FACT, SPACE_FACT, parse_space, read_space
+from vectorstore.sqlite.entry_reader import (
+    IS_PENDING,
+    NEXT_SPACE_FACT,
+    SPACE_FACT,
+    is_order_index,
+    parse_space,
+    read_space,
+)
 from vectorstore.sqlite.entry_writer import rebuild_terms
 from vectorstore.sqlite.integrity import (
     add_checksums,
@@ -327,6 +334,10 @@ class StoreTables:
             record_settings(target, StoreSettings(analyzer=self.analyzer))
         recount_tallies(target)
         self.rebuild(target)
+
+    def makes_index(self, sql: str) -> bool:
+        """As ``LazyIndexes.makes_index``: those for orders by fields."""
+        return is_order_index(sql)
 
     def _recorded_analyzer(self, connection: Connection) -> Analyzer:
         settings = read_settings(connection)
