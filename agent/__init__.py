@@ -19,19 +19,17 @@ if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is 
 _EXPORTS: Final = {
     "agent.agent": "Agent",
     "agent.approval": "ApprovalRequest approval_except approval_never",
-    "agent.agent_memory": "MemoryOptions",
+    "agent.agent_memory": "AgentMemory MemoryOptions",
     "agent.configuration": "AgentSettings",
-    "agent.context_items": "Grounding",
     "agent.errors": (
-        "AgentError ApprovalUnavailable ArgumentError DeadlinePassed InvalidOutput IterationCap "
-        "LimitReached MemoryUnavailable ProviderError ProviderFailed RequestRefused RunError StopRun ToolFailed "
-        "Unsupported"
+        "AgentError ApprovalUnavailable ArgumentError DeadlinePassed MemoryUnavailable ProviderError ProviderFailed "
+        "RequestRefused RunError StopRun ToolFailed Unsupported"
     ),
     "agent.events": (
         "ApprovalRequested Hooks MemoryRecalled MemoryStored RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded "
         "ToolStarted WarningIssued"
     ),
-    "agent.middleware.base": "ToolInvocation",
+    "agent.middleware.base": "RunMiddleware ToolInvocation",
     "agent.middleware.resilience": "CircuitBreaker RateLimit Retry",
     "agent.providers.anthropic": "AnthropicProvider",
     "agent.providers.base": (

@@ -1,19 +1,16 @@
 """The names of ``agent`` for type checkers; __init__.py imports each when it is first used."""
 
 from agent.agent import Agent as Agent
+from agent.agent_memory import AgentMemory as AgentMemory
 from agent.agent_memory import MemoryOptions as MemoryOptions
 from agent.approval import ApprovalRequest as ApprovalRequest
 from agent.approval import approval_except as approval_except
 from agent.approval import approval_never as approval_never
 from agent.configuration import AgentSettings as AgentSettings
-from agent.context_items import Grounding as Grounding
 from agent.errors import AgentError as AgentError
 from agent.errors import ApprovalUnavailable as ApprovalUnavailable
 from agent.errors import ArgumentError as ArgumentError
 from agent.errors import DeadlinePassed as DeadlinePassed
-from agent.errors import InvalidOutput as InvalidOutput
-from agent.errors import IterationCap as IterationCap
-from agent.errors import LimitReached as LimitReached
 from agent.errors import MemoryUnavailable as MemoryUnavailable
 from agent.errors import ProviderError as ProviderError
 from agent.errors import ProviderFailed as ProviderFailed
@@ -33,6 +30,7 @@ from agent.events import ThinkingDelta as ThinkingDelta
 from agent.events import ToolEnded as ToolEnded
 from agent.events import ToolStarted as ToolStarted
 from agent.events import WarningIssued as WarningIssued
+from agent.middleware.base import RunMiddleware as RunMiddleware
 from agent.middleware.base import ToolInvocation as ToolInvocation
 from agent.middleware.resilience import CircuitBreaker as CircuitBreaker
 from agent.middleware.resilience import RateLimit as RateLimit

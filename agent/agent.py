@@ -15,15 +15,15 @@ from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
+from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever, check_members
 from agent.configuration import AgentComponents, AgentSettings
 from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
 from agent.errors import AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
-from agent.middleware.base import ModelMiddleware
+from agent.middleware.base import ModelMiddleware, RunMiddleware
 from agent.providers.base import Provider, Request, capabilities_of, check_request
 from agent.results import OutputT, RunResult
-from agent.run import AgentRun
+from agent.run import AgentRun, checked_prompt
 from agent.structured_output import expected_output
 from agent.tool_executor import ToolPolicy
 from agent.tools.base import Tool, ToolContext, Toolset
@@ -49,9 +49,9 @@ class Agent:
     without one, *history* alone keeps the conversation. The memory's own documents are recalled with it;
     *knowledge* adds those of another place. *settings* (None: the defaults) holds every number and switch.
 
-    *policy* says how tools are called, *model_middleware* wraps each call of the model (the first one outermost),
-    *hooks* observe every moment. Closing the agent leaves provider and memory open, which may serve others; the
-    setting ``close_provider`` closes the provider with it.
+    *policy* says how tools are called. *run_middleware* wraps each run and *model_middleware* each call of the model,
+    the first one outermost; *hooks* observe every moment. Closing the agent leaves provider and memory open, which may
+    serve others; the setting ``close_provider`` closes the provider with it.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Agent:
         namespace: str = "",
         settings: AgentSettings | None = None,
         policy: ToolPolicy | None = None,
+        run_middleware: Sequence[RunMiddleware] = (),
         model_middleware: Sequence[ModelMiddleware] = (),
         hooks: Iterable[Hooks] = (),
     ) -> None:
@@ -75,10 +76,14 @@ class Agent:
             raise ArgumentError("settings", settings, "AgentSettings are needed")
         if memory is not None and history is not None:
             raise ArgumentError("history", history, "memory keeps the history itself; give one of the two")
+        if memory is not None:
+            check_members("memory", memory, AgentMemory)
+        if knowledge is not None:
+            check_members("knowledge", knowledge, PassageRetriever)
         policy = policy or ToolPolicy()
         ready: list[Tool] = []
         self._connectors: list[ToolConnector] = []
-        for item in tools:
+        for item in _checked_list("tools", tools, object, "tools=[my_tool]"):
             if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
                 self._connectors.append(item)
             elif isinstance(item, (FunctionType, MethodType)):
@@ -92,8 +97,9 @@ class Agent:
             counter=_counter(settings, provider),
             tools=Toolset((*ready, *policy.pages.tools)),
             policy=policy,
-            model_middleware=tuple(model_middleware),
-            hooks=tuple(hooks),
+            run_middleware=_checked_list("run_middleware", run_middleware, RunMiddleware, "run_middleware=[mine]"),
+            model_middleware=_checked_list("model_middleware", model_middleware, Callable, "model_middleware=[mine]"),
+            hooks=_checked_list("hooks", hooks, Hooks, "hooks=[Hooks(…)]"),
             reader=self._reader(provider, settings, _checked_namespace(namespace), settings.memory),
             turns=TurnStore(memory, history),
             seed=settings.seeds(),
@@ -331,6 +337,14 @@ class Agent:
             check_request(request, capabilities, type(components.provider).__name__)
 
 
+def _checked_list(argument: str, items: object, kind: Any, example: str) -> tuple[Any, ...]:
+    """Return *items*, which must be of *kind*; one alone, which is easily given, is refused with an *example*."""
+    values = tuple(items) if isinstance(items, Iterable) else None
+    if values is None or not all(isinstance(value, kind) for value in values):
+        raise ArgumentError(argument, items, f"a list is needed, such as {example}")
+    return values
+
+
 def _counter(settings: AgentSettings, provider: Provider) -> TokenCounter:
     return settings.counter or counter_for_model(getattr(provider, "model", None))
 
@@ -347,12 +361,4 @@ def _prompt_message(prompt: str | Sequence[Block], clock: Clock) -> Message:
     blocks = prompt if isinstance(prompt, str) else tuple(prompt)
     if not blocks or (isinstance(blocks, str) and not blocks.strip()):
         raise ArgumentError("prompt", prompt, "something to answer is needed")
-    message = Message.user(blocks, at=clock())
-    try:
-        message.text.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError("prompt", prompt, "must not contain lone surrogates") from error
-    unanswerable = [block for block in message.blocks if block.type not in ("text", "image", "document")]
-    if unanswerable:
-        raise ArgumentError("prompt", unanswerable[0], "text, image and document blocks are needed")
-    return message
+    return checked_prompt(Message.user(blocks, at=clock()))

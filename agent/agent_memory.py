@@ -71,7 +71,10 @@ class MemoryOptions:
 
 
 class AgentMemory(Protocol):
-    """A memory that an agent can be grounded on, such as ``memory.LongTermMemory``, whose docstrings hold here."""
+    """A memory that an agent can be grounded on, such as ``memory.LongTermMemory``, whose docstrings hold here.
+
+    A memory of one's own has all of these; it need not inherit.
+    """
 
     @property
     def conversations(self) -> HistoryStorage:
@@ -123,6 +126,13 @@ class AgentMemory(Protocol):
     ) -> Sequence[Report]:
         """Append *messages* to the history of *session* and remember them, whole or not at all."""
         ...
+
+
+def check_members(argument: str, value: object, protocol: type) -> None:
+    """Raise ``ArgumentError`` where *value* lacks a public member of *protocol*, naming all that are missing."""
+    names = [name for name in vars(protocol) if not name.startswith("_")]
+    if missing := [name for name in names if not hasattr(value, name)]:
+        raise ArgumentError(argument, value, f"this is no {protocol.__name__}: it has no {', '.join(missing)}")
 
 
 class PassageRetriever(Protocol):

@@ -21,7 +21,7 @@ from agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, MemoryReader
 from agent.errors import ArgumentError, check_count, check_seconds
 from agent.events import Hooks
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
-from agent.middleware.base import ModelMiddleware
+from agent.middleware.base import ModelMiddleware, RunMiddleware
 from agent.providers.base import ModelSettings, Provider
 from agent.tool_executor import ToolExecutor, ToolPolicy
 from agent.tools.base import Tool, Toolset, annotations_of
@@ -146,6 +146,7 @@ class AgentComponents:
     counter: TokenCounter
     tools: Toolset
     policy: ToolPolicy
+    run_middleware: tuple[RunMiddleware, ...]
     model_middleware: tuple[ModelMiddleware, ...]
     hooks: tuple[Hooks, ...]
     reader: MemoryReader

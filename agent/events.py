@@ -182,7 +182,8 @@ class ThinkingDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class TextWithdrawn(Event):
-    """The text of this round so far was reasoning, as a closing tag shows only at its end; the answer follows."""
+    """The text so far does not stand, and the answer follows: it was reasoning, as a closing tag shows only at its end,
+    or ``RunMiddleware`` changed it."""
 
 
 @dataclass(frozen=True, slots=True)

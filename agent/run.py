@@ -19,7 +19,7 @@ from agent.context.citation_check import check_citations
 from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
 from agent.context.model_question import counted_while_storing
 from agent.context_items import ContextItem, Grounding, citations_in
-from agent.errors import RunError, error_for_result
+from agent.errors import ArgumentError, RequestRefused, RunError, error_for_result
 from agent.events import (
     Event,
     HookDispatcher,
@@ -27,6 +27,8 @@ from agent.events import (
     MemoryRecalled,
     MemoryStored,
     RunEnded,
+    TextDelta,
+    TextWithdrawn,
     WarningIssued,
 )
 from agent.loop import LoopOutcome, LoopRun
@@ -34,10 +36,12 @@ from agent.providers.base import Request
 from agent.results import Ending, ErrorRecord, MemoryAccess, RunResult
 from agent.structured_output import ExpectedOutput
 from agent.tools.base import RunScope, ToolContext, annotations_of
-from agent.trust import TrustTracker, message_trust, parse_trust
+from agent.trust import TrustTracker, message_trust, parse_trust, with_trust
 from agent.turn_store import PendingTurn, messages_to_store
 from agent.usage import UsageLedger
-from memory import ArgumentError, Message, Report, Trust
+from memory import ArgumentError as MemoryArgumentError
+from memory import Message, Report, TextBlock, Trust
+from vectorstore import StoreClosed
 
 _log = logging.getLogger(__name__)
 _OVERFLOW_DIVISOR = 2
@@ -111,6 +115,7 @@ class AgentRun:
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         components = self._components
+        _log.info("run of session %s started", self._session)
         await self._hooks.dispatch("run_started", self._prompt)
         outcome = await self._gather()
         gathered = self._gathered
@@ -148,6 +153,12 @@ class AgentRun:
                 async for event in events:
                     yield event
             outcome = self._loop_run.outcome()
+            if outcome.ending.is_answer and components.run_middleware:
+                reviewed = await self._review(outcome)
+                if reviewed.text != outcome.text:
+                    yield TextWithdrawn(**self._stamp())
+                    yield TextDelta(reviewed.text, **self._stamp())
+                outcome = reviewed
         if self._shown and not outcome.citations:
             for problem in check_citations(outcome.text, self._shown):
                 yield self._warn(f"a citation that cannot be confirmed: {problem}")
@@ -161,7 +172,7 @@ class AgentRun:
                     yield self._warn(text)
             else:
                 yield await self._degraded(access)
-                fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
+                fate = "cannot be stored" if isinstance(storage_error, MemoryArgumentError) else "is not stored yet"
                 yield self._warn(f"this turn {fate}: {storage_error}")
                 if self._raises and outcome.ending.is_answer:  # the error of another ending matters more
                     problem = f"the answer was given, but the turn {fate}: {storage_error}"
@@ -195,7 +206,7 @@ class AgentRun:
 
     async def _announce_end(self, result: RunResult[Any]) -> None:
         self._has_ended = True  # before the hooks: a cancellation among them ends the run no second time
-        _log.debug("run of session %s ended: %s after %.3f s", result.session, result.ending.value, result.elapsed)
+        _log.info("run of session %s ended: %s after %.3f s", result.session, result.ending.value, result.elapsed)
         await self._hooks.dispatch("run_ended", result, duration=result.elapsed)
 
     async def _degraded(self, access: MemoryAccess) -> MemoryDegraded:
@@ -229,17 +240,24 @@ class AgentRun:
 
     async def _gather(self) -> LoopOutcome | None:
         """Read memory within the run's deadline; return an outcome where the run ends already."""
-        recorder = ReadRecorder(self._timer, self._accesses)
+        reader, recorder = self._components.reader, ReadRecorder(self._timer, self._accesses)
         try:
             async with asyncio.timeout_at(self._ends) as timeout:
-                reader = self._components.reader
+                for middleware in self._components.run_middleware:
+                    prompt = checked_prompt(await middleware.before(self._prompt, self._tool_context()))
+                    self._prompt = with_trust(prompt, message_trust(self._prompt))
                 gathered = await reader.gather(self._prompt.text, self._session, self._ledger, recorder=recorder)
+        except RequestRefused as refusal:
+            self._stores = False
+            return LoopOutcome(Ending.REFUSAL, str(refusal), (Message.assistant(str(refusal)),), cause=refusal)
         except TimeoutError:
             if not timeout.expired():
                 raise
             self._gathered = GatheredContext(accesses=tuple(self._accesses))
             return LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
         self._gathered = gathered
+        if closed := next((error for error in gathered.errors if isinstance(error, StoreClosed)), None):
+            raise ArgumentError("memory", reader.memory or reader.sessions.history, "an open one is needed") from closed
         loaded = [access for access in gathered.accesses if access.part == "history"]
         retrieved = [access for access in gathered.accesses if access.part != "history"]
         await self._hooks.dispatch("memory_loaded", gathered.history.messages, duration=_duration(loaded))
@@ -250,7 +268,26 @@ class AgentRun:
             return LoopOutcome(Ending.MEMORY_ERROR, problem=problem, cause=gathered.errors[0])
         return None
 
-    def _answer(self, gathered: GatheredContext, assembled: AssembledContext) -> LoopRun:
+    async def _review(self, outcome: LoopOutcome) -> LoopOutcome:
+        """Return *outcome* as the middleware of the run lets it pass, the innermost first."""
+        try:
+            async with asyncio.timeout_at(self._ends) as timeout:
+                for middleware in reversed(self._components.run_middleware):
+                    text = await middleware.after(self._result(outcome), self._tool_context())
+                    if text != outcome.text:
+                        expected = None if outcome.output is None else self._expected
+                        output = outcome.output if expected is None else expected.output_of(text)
+                        outcome = replace(_reworded(outcome, text), output=output)
+        except RequestRefused as refusal:
+            return replace(_reworded(outcome, str(refusal)), ending=Ending.REFUSAL, output=None, cause=refusal)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            return replace(outcome, ending=Ending.DEADLINE, problem="the deadline passed in middleware of the run")
+        return outcome
+
+    def _tool_context(self, mark: str = "") -> ToolContext:
+        """Return the context of calls of tools and middleware; *mark* is that of the recalled memories."""
         components, parent = self._components, self._within.scope
         scope = RunScope(
             ledger=self._ledger,
@@ -260,17 +297,21 @@ class AgentRun:
             lineage=(*parent.lineage, self._agent),
             timer=self._timer,
             trust=self._trust,
-            mark=assembled.mark if components.grounded else "",
+            mark=mark,
             shown=self._shown,
             zone=self._settings.zone,
         )
-        context = ToolContext(
+        return ToolContext(
             session=self._session,
             agent=self._settings.name,
             deadline=self._ends,
             namespace=components.reader.namespace,
             scope=scope,
         )
+
+    def _answer(self, gathered: GatheredContext, assembled: AssembledContext) -> LoopRun:
+        components = self._components
+        context = self._tool_context(assembled.mark if components.grounded else "")
 
         def shorten() -> Request | None:
             count = self._components.counter.count
@@ -378,6 +419,28 @@ class AgentRun:
             trust=self._trust.least,
             model=outcome.model,
         )
+
+
+def checked_prompt(prompt: object) -> Message:
+    """Return *prompt*, a message of the user; one that cannot be answered raises ``ArgumentError``."""
+    if not isinstance(prompt, Message) or prompt.role != "user":
+        raise ArgumentError("prompt", prompt, "a message of the user is needed")
+    try:
+        prompt.text.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError("prompt", prompt, "must not contain lone surrogates") from error
+    unanswerable = [block for block in prompt.blocks if block.type not in ("text", "image", "document")]
+    if unanswerable:
+        raise ArgumentError("prompt", unanswerable[0], "text, image and document blocks are needed")
+    return prompt
+
+
+def _reworded(outcome: LoopOutcome, text: object) -> LoopOutcome:
+    """Return *outcome* with *text* as its answer; citations are those of these words."""
+    if not isinstance(text, str):
+        raise ArgumentError("answer", text, "RunMiddleware.after must return the words of the answer")
+    answer = outcome.messages[-1].model_copy(update={"blocks": (TextBlock(text=text),)})
+    return replace(outcome, text=text, messages=(*outcome.messages[:-1], answer), citations=(), kept=None)
 
 
 def _duration(accesses: Sequence[MemoryAccess]) -> float:

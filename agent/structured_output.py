@@ -112,6 +112,15 @@ class ExpectedOutput:
         """Return *output* as JSON text."""
         return self.adapter.dump_json(output).decode()
 
+    def output_of(self, text: str) -> Any:
+        """Return the answer in *text*, wrapped or not; one that does not fit raises ``ArgumentError``."""
+        output, fault = self.parse(text)
+        if fault and self._wraps:
+            output, fault = self.parse(f'{{"{_WRAPPED}": {text}}}')
+        if fault:
+            raise ArgumentError("answer", text, f"JSON of the wanted type is needed ({fault})")
+        return output
+
 
 def expected_output(result_type: Any, capabilities: Capabilities | None, *, repairs: int = 2) -> ExpectedOutput:
     """Return the way to ask a provider with *capabilities* for an answer of *result_type*.

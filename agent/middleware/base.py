@@ -1,14 +1,44 @@
-"""Protocol of middleware: a callable around a call of a tool or of a model, which is given the next handler."""
+"""Protocols of middleware: around a whole run, around a call of the model, around a call of a tool.
+
+Around a call it is a callable that is given the next handler. Around a run, whose events are streamed meanwhile, it is
+an object with a method before and one after.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from agent.providers.base import Delta, Request
+from agent.results import RunResult
 from agent.tools.base import Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
-from memory import ToolCallBlock
+from memory import Message, ToolCallBlock
+
+
+class RunMiddleware:
+    """Middleware around a whole run; a subclass overrides one method or both.
+
+    The first one is outermost: it sees the prompt first and the answer last. Either method may raise
+    ``RequestRefused``, whose words are the answer then; the run ends in a refusal. Any other error is the program's own
+    and is raised as it is. One instance serves all runs; runs happen at the same time. *context* names the session,
+    the agent and the namespace.
+    """
+
+    async def before(self, prompt: Message, context: ToolContext) -> Message:
+        """Return the message of the user to answer: *prompt*, or another.
+
+        Nothing has been read yet. After a refusal nothing is: memory is not asked, no model is, and nothing is kept.
+        """
+        return prompt
+
+    async def after(self, result: RunResult[Any], context: ToolContext) -> str:
+        """Return the words of the answer: ``result.text``, or others; only answers come here.
+
+        Nothing of the turn is kept yet; these words are, and those of a refusal. What was streamed already is followed
+        by ``TextWithdrawn`` and the other words. With a wanted type they must fit it.
+        """
+        return result.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Guardrails: prompts refused before a model is asked, for their length, a likely injection or personal data.
+"""Guardrails: prompts refused before anything is read or kept, for their length, a likely injection or personal data.
 
 The checks are examples of a policy: patterns, which find the obvious cases and no more.
 """
@@ -6,14 +6,13 @@ The checks are examples of a policy: patterns, which find the obvious cases and 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import TypeAlias
 
 from agent.errors import ArgumentError, RequestRefused, check_count
-from agent.middleware.base import ModelHandler
-from agent.providers.accumulator import closing_stream
-from agent.providers.base import Delta, Request
+from agent.middleware.base import RunMiddleware
 from agent.tools.base import ToolContext
+from memory import Message
 from memory.internals import has_luhn_checksum
 
 PromptCheck: TypeAlias = Callable[[str], str | None]
@@ -28,7 +27,7 @@ _EMAIL_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
 _CARD_NUMBER = re.compile(r"\d(?:[ -]?\d){12,18}")
 
 
-class PromptGuardrail:
+class PromptGuardrail(RunMiddleware):
     """Refuses a run whose prompt, the words of the user alone, any of *checks* objects to."""
 
     def __init__(self, *checks: PromptCheck) -> None:
@@ -36,17 +35,12 @@ class PromptGuardrail:
             raise ArgumentError("checks", checks, "at least one check is needed")
         self._checks = checks
 
-    async def __call__(
-        self, request: Request, context: ToolContext, proceed: ModelHandler
-    ) -> AsyncGenerator[Delta, None]:
-        """Raise ``RequestRefused`` where a check objects, else yield the reply."""
-        prompt = request.grounding.question if request.grounding is not None else ""
+    async def before(self, prompt: Message, context: ToolContext) -> Message:
+        """Return *prompt*; raise ``RequestRefused`` where a check objects."""
         for check in self._checks:
-            if reason := check(prompt):
+            if reason := check(prompt.text):
                 raise RequestRefused(reason)
-        async with closing_stream(proceed(request)) as reply:
-            async for delta in reply:
-                yield delta
+        return prompt
 
 
 def length_check(characters: int) -> PromptCheck:

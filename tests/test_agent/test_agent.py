@@ -18,7 +18,6 @@ from agent import (
     ArgumentError,
     DeadlinePassed,
     Ending,
-    IterationCap,
     MemoryRecalled,
     MemoryStored,
     MemoryUnavailable,
@@ -34,7 +33,7 @@ from agent import (
     tool,
 )
 from agent.configuration import new_session_id
-from agent.errors import EmptyReply, RunAborted
+from agent.errors import EmptyReply, IterationCap, RunAborted
 from agent.testing import Reply, ScriptedProvider, call
 from memory import (
     DocumentBlock,
@@ -146,8 +145,8 @@ async def test_recalled_memories_are_sent_with_the_prompt_and_the_prompt_is_stor
         result = await Agent(provider, memory=memory).run("When does the garden party begin?", session="s")
     assert await texts(memory, "s") == [("user", "When does the garden party begin?"), ("assistant", "At seven [1].")]
     assert [citation.quote for citation in result.citations] == ["The garden party begins at seven."]
-    assert provider.requests[0].context[0].speaker == "Ana"
-    assert provider.requests[0].question == "When does the garden party begin?"
+    assert provider.requests[0].grounding.items[0].speaker == "Ana"
+    assert provider.requests[0].grounding.question == "When does the garden party begin?"
 
 
 async def test_pinned_memories_precede_the_prompt_and_expired_ones_are_left_out(memory) -> None:
@@ -176,7 +175,7 @@ async def test_another_session_shows_no_history_but_recalls(memory) -> None:
         await agent.run("My dog is called Rex.")
         await agent.run("How is my dog called?")
     assert len(provider.requests[1].messages) == 1
-    assert any("Rex" in item.text for item in provider.requests[1].context)
+    assert any("Rex" in item.text for item in provider.requests[1].grounding.items)
 
 
 async def test_namespaces_do_not_see_each_other(memory) -> None:
@@ -446,7 +445,7 @@ async def test_without_memory_and_history_each_run_starts_with_an_empty_window()
         await agent.run("2", session="s")
     assert provider.requests[1].messages[0].text == "2"
     assert provider.requests[0].system == "Be brief."
-    assert not provider.requests[0].remembers
+    assert not provider.requests[0].grounding.remembers
 
 
 async def test_a_prompt_may_hold_images_and_documents(memory) -> None:

@@ -12,7 +12,6 @@ from agent import (
     AgentSettings,
     ArgumentError,
     Ending,
-    LimitReached,
     Prices,
     ProviderError,
     QuotingProvider,
@@ -22,6 +21,7 @@ from agent import (
 from agent.assistant.config import AssistantSettings, ConfigurationError, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
 from agent.callables import summarizer
+from agent.errors import LimitReached
 from agent.testing import OpenAIServer, Reply, ScriptedProvider
 from memory import (
     DocumentBlock,

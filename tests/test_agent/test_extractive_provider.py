@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import ArgumentError, Grounding, Provider, QuotingProvider, Request, StopPiece
-from agent.context_items import ContextItem
+from agent import ArgumentError, Provider, QuotingProvider, Request, StopPiece
+from agent.context_items import ContextItem, Grounding
 from agent.providers.accumulator import Response, collect_response
 from agent.providers.extractive import (
     ABOUT_TEXT,

@@ -8,7 +8,6 @@ from agent import (
     Agent,
     AgentSettings,
     Ending,
-    IterationCap,
     MemoryRecalled,
     MemoryStored,
     MemoryUnavailable,
@@ -17,6 +16,7 @@ from agent import (
     WarningIssued,
     tool,
 )
+from agent.errors import IterationCap
 from agent.testing import Reply, ScriptedProvider, call, shown_items
 from memory import InMemoryHistory, LongTermMemory, Memory, Message
 from vectorstore import BusyError, StorageFull, open_store

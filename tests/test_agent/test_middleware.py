@@ -1,4 +1,4 @@
-"""The chain around each call of a tool: every link, and the order in which they stand.
+"""The chain around each call of a tool, and middleware around a run: every link, and the order in which they stand.
 
 Inner parts, on no face: ``agent.approval``, ``agent.errors``, ``agent.events``, ``agent.tool_executor``,
 ``agent.tools.base``.
@@ -13,15 +13,23 @@ from collections.abc import Callable
 import pytest
 
 from agent import (
+    Agent,
+    AgentSettings,
     ApprovalRequest,
     ApprovalRequested,
     ArgumentError,
     AuthorizationDecision,
     CircuitBreaker,
+    DeadlinePassed,
+    Ending,
     Hooks,
     RateLimit,
+    RequestRefused,
     Retry,
+    RunEnded,
+    RunMiddleware,
     StopRun,
+    TextDelta,
     ToolContext,
     ToolFailed,
     ToolInvocation,
@@ -32,11 +40,11 @@ from agent import (
 )
 from agent.approval import ApprovalDecision, ApprovalStatus, approval_as_annotated
 from agent.errors import CircuitOpen, RateLimited
-from agent.events import ApprovalDecided, HookDispatcher
-from agent.testing import call
+from agent.events import ApprovalDecided, HookDispatcher, TextWithdrawn
+from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolExecutor
 from agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of
-from memory import ToolCallBlock
+from memory import LongTermMemory, Message, ToolCallBlock
 from tests.support.passing_time import DEADLINE, time_passes
 
 pytestmark = pytest.mark.anyio
@@ -703,3 +711,87 @@ def test_invalid_options_are_refused(make) -> None:
 
 def test_a_circuit_open_error_carries_retry_after() -> None:
     assert CircuitOpen("look", 5, 3.0).retry_after == 3.0
+
+
+# Around a run
+
+
+class Editor(RunMiddleware):
+    """Puts *sign* before prompt and answer, or refuses with *refused* in *refusing*."""
+
+    def __init__(self, sign: str = "", refusing: str = "") -> None:
+        self.sign, self.refusing = sign, refusing
+
+    async def before(self, prompt: Message, context: ToolContext) -> Message:
+        if self.refusing == "before":
+            raise RequestRefused("Not today.")
+        return Message.user(self.sign + prompt.text)
+
+    async def after(self, result, context) -> str:
+        if self.refusing == "after":
+            raise RequestRefused("I would rather not say.")
+        return self.sign + result.text
+
+
+async def said(memory: LongTermMemory) -> list[tuple[str, str]]:
+    return [(item.message.role, item.message.text) for item in await memory.conversations.load("s")]
+
+
+async def test_a_run_that_is_refused_before_reads_nothing_asks_nobody_and_keeps_nothing(memory) -> None:
+    await memory.remember("The shed is green.")
+    with ScriptedProvider() as provider:
+        agent = Agent(provider, memory=memory, run_middleware=[Editor("a"), Editor(refusing="before")])
+        result = await agent.run("Which colour has the shed?", session="s")
+        assert provider.requests == []
+    assert (result.text, result.ending) == ("Not today.", Ending.REFUSAL)
+    assert result.memory_accesses == ()
+    assert await said(memory) == []
+    assert agent.unsaved == 0
+
+
+async def test_run_middleware_changes_prompt_and_answer_the_first_one_outermost(memory) -> None:
+    with ScriptedProvider(Reply("green")) as provider:
+        agent = Agent(provider, memory=memory, run_middleware=[Editor("a "), Editor("b ")])
+        events = [event async for event in agent.stream("shed?", session="s")]
+    assert provider.requests[0].grounding.question == "b a shed?"
+    assert events[-1].result.text == "a b green"
+    assert await said(memory) == [("user", "b a shed?"), ("assistant", "a b green")]
+    shown = [event for event in events if isinstance(event, (TextDelta, TextWithdrawn))]
+    assert isinstance(shown[-2], TextWithdrawn)
+    assert shown[-1].text == "a b green"
+
+
+async def test_an_answer_that_is_refused_is_neither_returned_nor_kept(memory) -> None:
+    with ScriptedProvider(Reply("the code is 1234")) as provider:
+        agent = Agent(provider, memory=memory, run_middleware=[Editor(refusing="after")])
+        result = await agent.run("Which code?", session="s")
+    assert (result.text, result.ending) == ("I would rather not say.", Ending.REFUSAL)
+    assert await said(memory) == [("user", "Which code?"), ("assistant", "I would rather not say.")]
+
+
+async def test_a_changed_answer_of_a_wanted_type_is_read_again_and_must_fit(memory) -> None:
+    with ScriptedProvider(*[Reply('{"answer": [1]}')] * 2) as provider:
+        agent = Agent(provider, run_middleware=[Editor(" ")])
+        assert (await agent.run("?", result_type=list[int])).output == [1]
+        with pytest.raises(ArgumentError, match="JSON of the wanted type"):
+            await Agent(provider, run_middleware=[Editor("x")]).run("?", result_type=list[int])
+
+
+@pytest.mark.parametrize("at", ["before", "after"])
+async def test_the_deadline_of_a_run_bounds_its_middleware(at: str) -> None:
+    async def waits(self, value, context):
+        await asyncio.Event().wait()
+
+    middleware = type("Waits", (RunMiddleware,), {at: waits})()
+    agent = Agent(ScriptedProvider(Reply("x")), run_middleware=[middleware], settings=AgentSettings(deadline=0.05))
+    with pytest.raises(DeadlinePassed):
+        await agent.run("?")
+
+
+async def test_the_prompt_that_middleware_makes_keeps_the_trust_of_the_one_it_was_given() -> None:
+    with ScriptedProvider(Reply("x")) as provider:
+        inner = Agent(provider, run_middleware=[Editor("a ")])
+        context = ToolContext(trust="document")
+        events = [event async for event in inner.stream("task", within=context)]
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].result.trust == "document"

@@ -12,8 +12,28 @@ from typing import Any
 import pytest
 from typing_extensions import is_protocol
 
-from agent import Agent, OllamaProvider, QuotingProvider, Request, RunLimits, Tool, tool
-from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Message, open_memory, run_sync
+from agent import (
+    Agent,
+    Hooks,
+    OllamaProvider,
+    QuotingProvider,
+    Request,
+    RunLimits,
+    RunMiddleware,
+    Tool,
+    calculator,
+    tool,
+)
+from memory import (
+    ArgumentError,
+    HashingEmbedder,
+    InMemoryHistory,
+    LongTermMemory,
+    Memory,
+    Message,
+    open_memory,
+    run_sync,
+)
 from vectorstore import Entry, open_store
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +75,30 @@ async def test_an_unknown_keyword_raises_with_a_suggestion(
 
     with pytest.raises(TypeError, match=hint):
         await mistake()
+
+
+@pytest.mark.parametrize(
+    ("argument", "hint"),
+    [
+        ({"hooks": Hooks()}, r"hooks: a list is needed, such as hooks=\[Hooks\(…\)\], got Hooks"),
+        ({"hooks": [print]}, "hooks: a list is needed"),
+        ({"tools": calculator()}, r"tools: a list is needed, such as tools=\[my_tool\]"),
+        ({"run_middleware": [RunMiddleware]}, "run_middleware: a list is needed"),
+        ({"memory": InMemoryHistory()}, "memory: this is no AgentMemory: it has no conversations, store, recall"),
+        ({"knowledge": "notes"}, "knowledge: this is no PassageRetriever: it has no retrieve"),
+    ],
+)
+def test_arguments_that_would_fail_in_the_first_run_are_refused(argument: dict[str, Any], hint: str) -> None:
+    with pytest.raises(ArgumentError, match=hint):
+        Agent(QuotingProvider(), **argument)
+
+
+async def test_a_closed_memory_is_named_in_the_first_run() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    agent = Agent(QuotingProvider(), memory=memory)
+    await memory.close()
+    with pytest.raises(ArgumentError, match="memory: an open one is needed"):
+        await agent.run("Where do I live?")
 
 
 @pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])

@@ -18,8 +18,6 @@ from agent import (
     ArgumentError,
     DeadlinePassed,
     Ending,
-    InvalidOutput,
-    LimitReached,
     ModelSettings,
     OpenAICompatibleProvider,
     Prices,
@@ -36,7 +34,7 @@ from agent import (
     WarningIssued,
     tool,
 )
-from agent.errors import ContextOverflow, RunAborted, WindowExceeded
+from agent.errors import ContextOverflow, InvalidOutput, LimitReached, RunAborted, WindowExceeded
 from agent.middleware.guardrails import PromptGuardrail, injection_check, length_check, personal_data_check
 from agent.providers.base import Capabilities
 from agent.testing import OpenAIServer, Reply, ScriptedProvider, call
@@ -402,7 +400,7 @@ async def test_model_middleware_can_end_the_run_and_its_failure_is_a_provider_er
 )
 async def test_the_prompt_guardrail_refuses_long_injecting_and_personal_prompts(prompt: str, refused: bool) -> None:
     policy = PromptGuardrail(length_check(100), injection_check, personal_data_check)
-    result = await Agent(ScriptedProvider(Reply("fine")), model_middleware=[policy]).run(prompt)
+    result = await Agent(ScriptedProvider(Reply("fine")), run_middleware=[policy]).run(prompt)
     assert result.ending is (Ending.REFUSAL if refused else Ending.FINAL)
 
 
