@@ -69,6 +69,16 @@ def _iban(rng: random.Random) -> str:
     return " ".join(whole[start : start + 4] for start in range(0, len(whole), 4))
 
 
+def _social(rng: random.Random) -> str:
+    """Return an invented social security number of the United States, of a range that is given out."""
+    return f"{rng.randrange(1, 665):03}-{rng.randrange(1, 99):02}-{rng.randrange(1, 9999):04}"
+
+
+def _broken(token: str) -> str:
+    """Return *token* as a terminal or a mail breaks it: over two lines."""
+    return f"{token[: len(token) // 2]}\n{token[len(token) // 2 :]}"
+
+
 def _wallet(rng: random.Random) -> str:
     data = b"\x80" + rng.randbytes(32) + b"\x01"
     number = int.from_bytes(data + sha256(sha256(data).digest()).digest()[:4], "big")
@@ -171,6 +181,47 @@ _TOLD: dict[str, tuple[str, Callable[[random.Random], str]]] = {
         lambda r: "\n".join(f"{position}. {item}" for position, item in enumerate(r.sample(_WORDS, 24), 1)),
     ),
     "netrc": ("machine git.example.org login ann password {}", _password),
+    "key without a sign": ("the secret key {} opens the staging bucket", lambda r: _drawn(r, _HEX, 32)),
+    "key named and quoted": ('here is our access token "{}" until March', lambda r: _drawn(r, _ALNUM, 40)),
+    "key, Spanish": ("La clave de la API es {}.", lambda r: _drawn(r, _ALNUM, 32)),
+    "token over two lines": (
+        "The deploy job uses {} every night",
+        lambda r: _broken("ghp" + "_" + _drawn(r, _ALNUM, 36)),
+    ),
+    "project key over two lines": ("OPENAI={}\n", lambda r: _broken("sk-" + "proj-" + _drawn(r, _ALNUM, 96))),
+    "key over two lines": ("api_key: {}\nregion: eu", lambda r: _broken(_drawn(r, _HEX, 64))),
+    "social security number": ("Dana, born 1984, {}, lives in Ohio", _social),
+    "social security number, plain": ("my social security number is {}", lambda r: _social(r).replace("-", "")),
+    "docker login": ("docker login registry.example.org -u ci -p {}", _password),
+    "helm login": ("helm registry login -u ci --password={} r.example.org", _password),
+    "net use": (r"net use Z: \\nas\films {} /user:dana", _password),
+    "net use, user first": (r"net use \\nas\films /user:HOME\dana {}", _password),
+    "redis": ("redis-cli -h cache -a {} ping", lambda r: _drawn(r, _ALNUM, 20)),
+    "openssl": ("openssl rsa -in k.pem -passin pass:{}", _password),
+    "pass": ("server: backup.lan, ssh pass: {}", _password),
+    "login and pass": ("login dana / pass {}", _password),
+    "passphrase, quoted": ('unlock the disk with the passphrase "{}"', lambda r: " ".join(r.sample(_WORDS, 4))),
+    "seed phrase and more words": (
+        "seed phrase: {} please write this down on paper and never photograph it",
+        lambda r: " ".join(r.sample(_WORDS, 12)),
+    ),
+    "password with a word of samples": ("my password is {}", lambda r: _password(r) + r.choice(("EXAMPLE", "-your-1"))),
+    "secret key with a word of samples": ("aws_secret_access_key={}", lambda r: _drawn(r, _ALNUM, 33) + "EXAMPLE"),
+    "password, Russian": ("Мой пароль от почты: {}", _password),
+    "password, Russian sentence": ("пароль для вайфая это {}", _password),
+    "password, Chinese": ("我的路由器密码是{}，别忘了", _password),
+    "password, Japanese": ("Wi-Fiのパスワードは{}です。", _password),
+    "password, Korean": ("와이파이 비밀번호는 {} 입니다", _password),
+    "password, Spanish": ("La clave del wifi es {}", _password),
+    "password, Spanish formal": ("la contraseña de la cuenta es {}", _password),
+    "password, French": ("Le mot de passe du coffre est {}", _password),
+    "password, Portuguese": ("a senha do roteador é {}", _password),
+    "alarm code": ("My alarm code at home is {}", lambda r: f"{r.randrange(10_000):04}"),
+    "door code": ("To get in, the code for the front door is {}.", lambda r: f"{r.randrange(100_000):05}"),
+    "safe": ("The combination of our safe: {}", lambda r: "-".join(str(r.randrange(10, 60)) for _ in "abc")),
+    "garage": ("garage door code {} (ask Mum)", lambda r: f"{r.randrange(10_000):04}"),
+    "PIN, German": ("Die PIN meiner Karte ist {}", lambda r: f"{r.randrange(10_000):04}"),
+    "PIN, Spanish": ("El código de la alarma es {}", lambda r: f"{r.randrange(10_000):04}"),
 }
 
 
@@ -254,6 +305,29 @@ _ALIKE: tuple[Callable[[random.Random], str], ...] = (
     lambda r: f"const a{r.randrange(99)}=function(e,t){{return e.key===t.token?{r.randrange(99)}:n(e)}}",
     lambda r: f"docker pull registry.example.org/app@sha256:{_drawn(r, _HEX, 64)}",
     lambda r: f"public key fingerprint SHA256:{_drawn(r, _ALNUM + '+/', 43)}",
+    lambda r: (
+        f"the pass is {r.randrange(1000, 3000)}m high; tests pass: {r.randrange(1, 9)},{r.randrange(100, 999)} of all"
+    ),
+    lambda r: (
+        f"docker run -p {r.randrange(1024, 9999)}:80 web; psql -p {r.randrange(1024, 9999)} shop; ssh -p 2222 ann@nas"
+    ),
+    lambda r: (
+        f"the error code is {r.randrange(1000, 9999)}, ZIP code is {r.randrange(10_000, 99_999)}, dialling code 0049"
+    ),
+    lambda r: f"the safe distance is {r.randrange(1000, 9999)} m; the alarm went off at {r.randrange(10, 23)}:30",
+    lambda r: f"The door is {r.randrange(1000, 2200)} mm high and the code base has {r.randrange(1000, 9999)} lines",
+    lambda r: (
+        f"part 12-{r.randrange(100, 999)}-{r.randrange(1000, 9999)}, phone 555-{r.randrange(1000, 9999)}, on 2024-11-05"
+    ),
+    lambda r: f"the secret key of page {r.randrange(1000, 9999)} and the access token endpoint /oauth2/token",
+    lambda r: f"net use of water was {r.randrange(1000, 9999)} litres in {r.randrange(1990, 2026)}",
+    lambda r: f"the seed of the run is {r.randrange(10**6)}, the wallet is brown leather with {r.randrange(9)} pockets",
+    lambda r: f"built from {_drawn(r, _HEX, 40)}\n{_drawn(r, _HEX, 40)} README.md\n{_drawn(r, _HEX, 40)}",
+    lambda r: "La clave del éxito es la paciencia. Пароль неверный. 密码是必填的。パスワードは必須です。",
+    lambda r: (
+        f"Das Passwort ist zu kurz; le mot de passe est obligatoire; la contraseña es de {r.randrange(8, 20)} letras"
+    ),
+    lambda r: 'api_key = "AKIA' + 'IOSFODNN7EXAMPLE" or your-api-key-here, password: example, token: my_example_token',
     lambda r: f"stripe publishable pk_live_{_drawn(r, _ALNUM, 24)} is meant to be seen",
 )
 

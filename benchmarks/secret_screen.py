@@ -1,7 +1,8 @@
 """Recall and false alarms of a screen for secrets, on sentences drawn from a seed.
 
-``python -m benchmarks secrets [--seed N] [--each N] [--json FILE]`` tries each form of ``secret_forms`` and prints what
-was missed, and what was wrongly taken for a secret.
+``python -m benchmarks secrets [--seed N] [--each N] [--texts FILE …] [--json FILE]`` tries each form of
+``secret_forms`` and prints what was missed, and what was wrongly taken for a secret; then what is taken for one in
+ordinary texts, the project's own pages unless others are named.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.secret_forms import Case, look_alikes, secrets
-from memory.internals import redact_secrets
+from memory.internals import find_secrets, redact_secrets
 
+_PAGES = Path(__file__).parents[1] / "docs"
 Screen = Callable[[str], tuple[str, int]]
 
 
@@ -59,6 +61,7 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser("secrets", help="secrets found, and false alarms")
     parser.add_argument("--seed", type=int, default=1, help="random seed of the sentences")
     parser.add_argument("--each", type=int, default=20, help="sentences of each form")
+    parser.add_argument("--texts", type=Path, nargs="+", default=[_PAGES], help="ordinary texts: files or folders")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     parser.set_defaults(run=run)
 
@@ -75,11 +78,24 @@ def run(given: argparse.Namespace) -> int:
         "false alarms", str(figures.look_alikes), f"{figures.false_alarms:.4f}", _listed("in", figures.alarmed)
     )
     console.print(table)
+    for kind, line in (alarms := list(text_alarms(given.texts))):
+        console.print(f"{kind}: {line}", style="dim", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{len(alarms)} alarms in ordinary texts: {', '.join(map(str, given.texts))}", highlight=False)
     console.print(f"{figures.seconds:.2f} s for all of them", style="dim", highlight=False)
     if given.json is not None:
         shares = {"recall": figures.recall, "false_alarms": figures.false_alarms}
         given.json.write_text(json.dumps({**asdict(figures), **shares}, indent=1) + "\n")
     return 0
+
+
+def text_alarms(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Yield the kind of what is taken for a secret in the texts at *paths*, and the line that it stands in."""
+    for path in paths:
+        for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
+            text = file.read_bytes().decode("utf-8", "replace")
+            for span in find_secrets(text):
+                begin = text.rfind("\n", 0, span.start) + 1
+                yield span.kind, f"{file.name}: {text[begin : span.end][-150:].strip()}"
 
 
 def _left(case: Case, cleaned: str) -> bool:

@@ -12,8 +12,10 @@ from itertools import pairwise
 from typing import Final
 
 _PLACEHOLDER: Final = (
-    r"(?i)[<{\[(].*|\$(?:[{(].*|[A-Z_]{3,}[0-9]*)|(?-i:%[sdr(].*)|\$(?:2[aby]|argon2\w*|[156]|scrypt)\$.*"
-    r"|.*(?:example|placeholder|redacted|your[_\- ]).*|[x*.…•#_\-]+|\W*"
+    r"(?i)[<{\[(].*|\$(?:[{(].*|[A-Z_]{3,}[0-9]*)|(?-i:%(?:[sdr]|\(.*))|\$(?:2[aby]|argon2\w*|[156]|scrypt)\$.*"
+    r"|your[_\- ][a-z_\- ]*|(?:(?:an?|my|the|example|sample|dummy|fake|placeholder|redacted|insert|enter|put|api|access"
+    r"|secret|key|token|password|here)[_\- .]?)+|[x*.…•#_\-]+|\W*"
+    r"|(?-i:AKIAIOSFODNN7EXAMPLE|wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY)"  # AWS's own, in thousands of manuals
     r"|(?:pass(?:word|wd|phrase)?|pw|pwd|secret|token|key|user|username|none|null|nil|true|false|undefined|changeme"
     r"|hidden|empty|unknown|required|optional|string|str|bytes|int|bool|object|any|todo|tbd|n/a)[\"'`,;.)\]]*"
 )
@@ -36,8 +38,6 @@ though transmitted typed unchanged unclear undefined unique unknown unset unsafe
 visible weak weaker where which whatever without working written wrong yours"""
 _ATTRIBUTES: Final = frozenset(_ATTRIBUTE_TEXT.split())
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_FUNCTION_WORD_TEXT: Final = "the and for are was not but his her has had all any our out who how its she him did"
-_FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORD_TEXT.split())
 _CARD_ISSUERS: Final = (  # first digits from, to, and the lengths that they have
     ("4", "4", {13, 16, 19}),
     ("51", "55", {16}),
@@ -86,8 +86,8 @@ def is_key(value: str) -> bool:
         or len(stripped) < 8
     ):
         return False
-    return _count_kind_changes(stripped) >= (3 if len(stripped) >= 12 else 4) or bool(
-        re.search(r"[!@#$%^&*]", stripped) and _count_kind_changes(stripped)
+    return count_kind_changes(stripped) >= (3 if len(stripped) >= 12 else 4) or bool(
+        re.search(r"[!@#$%^&*]", stripped) and count_kind_changes(stripped)
     )
 
 
@@ -140,13 +140,7 @@ def is_wallet_key(value: str) -> bool:
     return len(data) > 4 and sha256(sha256(data[:-4]).digest()).digest()[:4] == data[-4:]
 
 
-def is_seed_phrase(value: str) -> bool:
-    """Return whether *value* is as many words as a seed phrase has, none of them one that only joins others."""
-    words = [word.lower() for word in re.findall(r"[A-Za-z]+", value)]
-    return len(words) in (12, 15, 18, 21, 24) and _FUNCTION_WORDS.isdisjoint(words)
-
-
-def _count_kind_changes(value: str) -> int:
+def count_kind_changes(value: str) -> int:
     """Return the number of changes from one kind of character (small, capital, digit) to another in *value*."""
     kinds = [
         "d" if character.isdigit() else "u" if character.isupper() else "l"

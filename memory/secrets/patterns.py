@@ -20,7 +20,6 @@ from memory.secrets.checks import (
     is_no_placeholder,
     is_password,
     is_password_word,
-    is_seed_phrase,
     is_wallet_key,
 )
 from vectorstore.value_class import dataclass
@@ -173,6 +172,10 @@ _SECRETS_BY_SHAPE: Final = (
         ("authorization", "bearer"),
         is_key,
     ),
+    SecretKind(
+        "social security number",
+        r"(?<![\w.\-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w\-]|\.[0-9])",
+    ),
     SecretKind("card number", r"(?<![\w.\-])[0-9](?:[ \-]?[0-9]){12,18}(?![\w\-]|\.[0-9])", (), is_card_number),
     SecretKind("IBAN", _IBAN, (), is_iban),
     SecretKind(
@@ -183,20 +186,40 @@ _SECRETS_BY_SHAPE: Final = (
     ),
 )
 
-_ASSIGNMENT: Final = r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist)\b:?)\s{0,2}[\"'`]?"
-_CONTEXT_WORD: Final = (
-    r"(?:pass(?:word|wd|phrase|code|wort)|kennwort|pwd|mot de passe|contrase(?:ñ|n)a|senha|wachtwoord|has(?:ł|l)o)"
+# What a secret is called, whose it is, what links both to it, and the secret: the kinds below are made of these.
+_PHRASE_NAME: Final = (
+    r"(?:pass ?(?:word|wd|phrase|code|wort)|kennwort|pwd|\bpw\b|mot de passe|contrase(?:ñ|n)a|\bclave|senha|wachtwoord"
+    r"|has(?:ł|l)o|парол[ья]|密[码碼]|口令|パスワード|暗証番号|비밀번호)[a-z0-9_]{0,20}"
 )
+_PHRASE_HINTS: Final = (
+    *("pass", "kennwort", "pwd", "pw", "contrase", "clave", "senha", "wachtwoord", "hasł", "haslo"),
+    *("парол", "密", "口令", "パスワード", "暗証", "비밀번호"),
+)
+_KEY_NAME: Final = (
+    r"(?:(?:api|secret|access|private|encryption|auth|signing|deploy|master)[_\- ]?key|secret|token(?!i[sz])"
+    r"|credential)[a-z0-9_]{0,20}"
+)
+_KEY_HINTS: Final = ("key", "secret", "token", "credential")
+_GUARDED: Final = r"(?:alarm|door|safe|gate|garage|entry|intercom|keypad|key ?box|lock ?box|t(?:ü|ue)r|alarma|puerta)"
+_PLACE_CODE: Final = (
+    rf"(?:{_GUARDED}(?:\W?s)?(?: [a-z]{{1,12}})?[ \-]?(?:code|combination|pin)|(?:code|combination|c(?:ó|o)digo)"
+    rf" (?:of|for|to|de|für)(?: [a-z]{{1,12}}){{0,3}} {_GUARDED})"
+)
+_OF: Final = (
+    r"(?: (?:for|to|of|on|at|für|vo[mn]|zu[mr]?|mein\w{0,2}|de|du|del|d[ao]|от|для|к)(?: [\w.@\-]{1,30}){1,5}?)?"
+)
+_SIGN: Final = (
+    r"[\"'`”)]?\s{0,2}(?::=|=>|->|[:=\uff1a\uff1d]|\b(?:is|was|lautet|ist|est|es|é|è|это)\b:?|[是为為はが은는])\s{0,2}"
+)
+_OPEN: Final = "[\"'`“(]?"
+_WORD: Final = r"(?P<secret>[!-~]{4,200}(?=[\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7af\uff00-\uffef])|\S{4,200})"
+_STRONG: Final = r"(?P<secret>[A-Za-z0-9_\-./+=~!@#$%^&*]{8,600})"
+_JOINING: Final = "the|and|for|are|was|not|but|his|her|has|had|our|who|how|its|she|him|did"
+_SEED_WORD: Final = rf"(?:[0-9]{{1,2}}[.)]?[ \t]{{0,2}})?(?!(?:{_JOINING})\b)[a-z]{{3,8}}"
 
 _SECRETS_BY_CONTEXT: Final = (
-    SecretKind(
-        "password",
-        rf"(?i){_CONTEXT_WORD}[a-z0-9_]{{0,20}}"
-        r"(?: (?:for|to|of|on|für|zum|de|du|del|da)(?: [\w.@\-]{1,30}){1,5}?)?"
-        r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist|est|es|é|è)\b:?)\s{0,2}(?P<secret>\S{4,200})",
-        ("pass", "kennwort", "pwd", "contrase", "senha", "wachtwoord", "has"),
-        is_password,
-    ),
+    SecretKind("password", rf"(?i){_PHRASE_NAME}{_OF}{_SIGN}{_WORD}", _PHRASE_HINTS, is_password),
+    SecretKind("password", rf"(?i)\bpass\s?[:=]\s?(?=\S{{0,200}}[a-z]){_WORD}", ("pass",), is_password),
     SecretKind(
         "password",
         r"(?i)\b(?:my|our|the|his|her|their|your)(?: [\w\-]{1,20}){0,3} (?:password|passcode|passphrase)"
@@ -207,9 +230,8 @@ _SECRETS_BY_CONTEXT: Final = (
     ),
     SecretKind(
         "password",
-        r"(?i)\b(?:pass ?phrase|pass(?:word|code)) ?(?:is|was|:|=) ?[\"'“]"
-        r"(?P<secret>[^\"'“”\n]{4,120})[\"'”]",
-        ("pass",),
+        rf"(?i){_PHRASE_NAME}(?:{_OF}{_SIGN}|\s{{1,2}})[\"'“](?P<secret>[^\"'“”\n]{{4,120}})[\"'”]",
+        _PHRASE_HINTS,
         is_no_placeholder,
     ),
     SecretKind(
@@ -219,36 +241,42 @@ _SECRETS_BY_CONTEXT: Final = (
     ),
     SecretKind(
         "password",
-        r"(?i)(?:\blogin \S{1,60} password |--password[ =]|\b(?:sshpass|mysql|curl|psql)\b[^\n]{0,80}? -p ?"
-        r"|\bcurl\b[^\n]{0,80}? (?:-u|--user) ?[^\s:]{1,60}:)(?P<secret>\S{4,200})",
-        ("password", "sshpass", "mysql", "curl", "psql"),
+        r"(?i)\b(?:login|user(?:name)?)[ :=]{1,2}\S{1,60}[ ,;/|]{1,3}(?:pass(?:word|wd)?|pw|pwd)[ :=]{1,2}"
+        r"(?P<secret>\S{4,200})",
+        ("login", "user"),
+        is_password,
+    ),
+    SecretKind(
+        "password",
+        r"(?:--pass(?:word|wd)?[ =]|\b(?:sshpass|mysql\w{0,8}|mariadb\w{0,8}|login)\b[^\n]{0,80}? -p ?"
+        r"|\bredis-cli\b[^\n]{0,80}? -a |\bldap\w{1,10}\b[^\n]{0,80}? -w "
+        r"|\bcurl\b[^\n]{0,80}? (?:-u|--user) ?[^\s:]{1,60}:"
+        r"|\bnet use\b[^\n]{0,100}?(?:\\\\\S{1,100}|/user:\S{1,60}) (?!/))(?P<secret>\S{4,200})",
+        ("--pass", "sshpass", "mysql", "mariadb", "login", "redis-cli", "ldap", "curl", "net use"),
         is_no_placeholder,
     ),
-    SecretKind(
-        "key in context",
-        r"(?i)(?:api[_\- ]?key|apikey|secret[_\- ]?key|access[_\- ]?key|private[_\- ]?key|encryption[_\- ]?key"
-        r"|auth[_\- ]?key|signing[_\- ]?key|client[_\- ]?secret|secret|token(?!i[sz])|credential)[a-z0-9_]{0,20}"
-        rf"(?: (?:for|of|to|on)(?: [\w.\-]{{1,30}}){{1,4}}?)?{_ASSIGNMENT}"
-        r"(?P<secret>[A-Za-z0-9_\-./+=~!@#$%^&*]{8,600})",
-        ("key", "secret", "token", "credential"),
-        is_key,
-    ),
+    SecretKind("password", rf"(?i){_PHRASE_NAME}\s{{1,2}}{_OPEN}{_STRONG}", _PHRASE_HINTS, is_key),
+    SecretKind("key in context", rf"(?i){_KEY_NAME}(?:{_OF}{_SIGN}|\s{{1,2}}){_OPEN}{_STRONG}", _KEY_HINTS, is_key),
     SecretKind(
         "PIN",
-        r"(?i)\b(?:pin(?: code| number)?|cv[vc]2?|card security code)"
-        r"(?: (?:for|to|of|on|at)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\bis\b|\bwas\b)\s{0,2}"
-        r"(?P<secret>[0-9]{3,8})(?![\w.,]?[0-9])"
+        rf"(?i)\b(?:(?:pin(?: code| number)?|cv[vc]2?|card security code){_OF}{_SIGN}|{_PLACE_CODE}{_OF}(?:{_SIGN}|\s))"
+        r"(?P<secret>[0-9]{3,8}|[0-9]{1,2}(?:-[0-9]{1,2}){2,4})(?![\w.,:]?[0-9])"
         r"(?! (?:items|characters|digits|minutes|hours|days|people|times)\b)",
-        ("pin", "cv", "security code"),
+        ("pin", "cv", "security code", "code", "combination", "código", "codigo"),
+    ),
+    SecretKind(
+        "social security number",
+        r"(?i)\b(?:ssn|social security (?:number|no\.?))(?: (?:of|for)(?: [\w.\-]{1,30}){1,3}?)?"
+        rf"(?:{_SIGN}|\s{{1,2}})(?P<secret>[0-9]{{3}}[ \-]?[0-9]{{2}}[ \-]?[0-9]{{4}})(?![\w\-])",
+        ("ssn", "social security"),
     ),
     SecretKind(
         "seed phrase",
-        r"(?i)\b(?:seed|recovery|mnemonic|backup|wallet)(?: (?:seed|phrase|words?|code)){0,3}"
+        r"(?i)\b(?:seed|mnemonic|(?:recovery|backup|wallet)(?= (?:seed|phrase|words?|code)))"
+        r"(?: (?:seed|phrase|words?|code)){0,3}"
         r"(?: (?:for|of|to)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\b(?:is|are|was)\b:?)\s{0,3}"
-        r"(?P<secret>(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}"
-        r"(?:[,\s]{1,3}(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}){11,23})",
+        rf"(?P<secret>{_SEED_WORD}(?:[,\s]{{1,3}}{_SEED_WORD}){{11}}(?:(?:[,\s]{{1,3}}{_SEED_WORD}){{3}}){{0,4}})",
         ("seed", "recovery", "mnemonic", "backup", "wallet"),
-        is_seed_phrase,
     ),
 )
 

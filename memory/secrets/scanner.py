@@ -6,15 +6,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import string
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from itertools import accumulate, pairwise
 from typing import Final
 
+from memory.secrets.checks import count_kind_changes
 from memory.secrets.patterns import SECRET_KINDS, SecretKind
 from vectorstore.value_class import dataclass
 
 REDACTION_OPENING: Final = "[redacted: "
 _QUOTES: Final = "\"'`"
 _CLOSING_SIGNS: Final = ",;.)]}>"
+_TOKEN_CHARACTERS: Final = f"{string.ascii_letters}{string.digits}+/=_-"
+_PART_CHANGES: Final = 3
+_RUN: Final = re.compile(r"[A-Za-z0-9+/=_\-]{8,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,14 @@ class SecretSpan:
 
 def find_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[SecretSpan, ...]:
     """Return where secrets stand in *text*, in order; those that overlap are one, named by the first of *kinds*."""
+    spans = _found(text, kinds)
+    if breaks := _token_breaks(text, {end for _, end, _ in spans}):
+        spans += _found_across(text, breaks, kinds)
+    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _merge_overlapping(spans))
+
+
+def _found(text: str, kinds: Sequence[SecretKind]) -> list[tuple[int, int, int]]:
+    """Return start and end of each secret of *text*, and the place of its kind among *kinds*."""
     lowered = text.lower()
     spans: list[tuple[int, int, int]] = []
     for rank, kind in enumerate(kinds) if text else ():
@@ -42,7 +57,43 @@ def find_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple
         for match in pattern.finditer(text):
             if kind.check is None or kind.check(match[group]):
                 spans.append((*_secret_bounds(match, group), rank))
-    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _merge_overlapping(spans))
+    return spans
+
+
+def _token_breaks(text: str, found_ends: Collection[int]) -> list[tuple[int, int]]:
+    """Return the line breaks of *text*, with the blanks around them, at which a terminal or a mail may cut a token.
+
+    Both sides look drawn at random, as hardly any prose does. Where a secret was found up to the break, the line below
+    is nothing but the rest: else it would be one of its own.
+    """
+    breaks, position, cut, before = [], 0, 0, ""
+    for line in text.split("\n") if "\n" in text else ():
+        first, last = line.split(None, 1), line.rsplit(None, 1)[-1:]
+        parts = bool(first) and _is_part(before) and _is_part(first[0].rstrip(_QUOTES + _CLOSING_SIGNS))
+        if parts and (cut not in found_ends or len(first) == 1):
+            breaks.append((cut, position + line.index(first[0])))
+        before = last[0][len(last[0].rstrip(_TOKEN_CHARACTERS)) :] if last else ""
+        cut = position + len(line.rstrip())
+        position += len(line) + 1
+    return breaks
+
+
+def _is_part(word: str) -> bool:
+    return _RUN.fullmatch(word) is not None and count_kind_changes(word) >= _PART_CHANGES
+
+
+def _found_across(
+    text: str, breaks: Sequence[tuple[int, int]], kinds: Sequence[SecretKind]
+) -> list[tuple[int, int, int]]:
+    """Return the secrets of *text* that one of *breaks* cuts, as ``_found`` does."""
+    pieces = list(pairwise((0, *(edge for cut in breaks for edge in cut), len(text))))[::2]
+    offsets = [0, *accumulate(end - start for start, end in pieces)]  # of each piece in the joined text
+    spans = []
+    for start, end, rank in _found("".join(text[slice(*piece)] for piece in pieces), kinds):
+        first, last = bisect_right(offsets, start) - 1, bisect_left(offsets, end) - 1
+        if first != last:
+            spans.append((pieces[first][0] + start - offsets[first], pieces[last][0] + end - offsets[last], rank))
+    return spans
 
 
 def redact_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[str, int]:
