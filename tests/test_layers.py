@@ -76,8 +76,6 @@ CODE = ("vectorstore", "memory", "agent")
 
 # Modules that know each other, to be parted; a new circle fails.
 KNOWN_CIRCLES = {
-    frozenset({"agent.assistant.cli.conversation.session", "agent.assistant.cli.conversation.slash_commands"}),
-    frozenset({"agent.assistant.config", "agent.assistant.key_store"}),
     frozenset({"agent.tools.base", "agent.tools.function", "agent.tools.schema"}),
 }
 

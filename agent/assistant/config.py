@@ -16,14 +16,10 @@ from typing import Any, Final, Literal
 import platformdirs
 
 from agent.assistant import setting_checks as check
+from agent.assistant.setting_checks import ConfigurationError as ConfigurationError
 from agent.assistant.setting_checks import Secret, http_address, ollama_address
-from agent.errors import AgentError
 from vectorstore.persisted_names import FORMER_FOLDER
 from vectorstore.value_class import dataclass
-
-
-class ConfigurationError(AgentError):
-    """A setting of the assistant is missing or unusable."""
 
 
 class UnusableSetting(ValueError):

@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import platformdirs
 
-from agent.assistant.config import ConfigurationError
-from agent.assistant.setting_checks import Secret
+from agent.assistant.setting_checks import ConfigurationError, Secret
 
 KEYRING_ORIGIN: Final = "keyring"
 _REFERENCE: Final = "keyring:"

@@ -11,11 +11,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from agent.errors import AgentError
+
 Check: TypeAlias = Callable[[Any], Any]
 _SWITCHES: Final = {
     **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
     **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False),
 }
+
+
+class ConfigurationError(AgentError):
+    """A setting of the assistant is missing or unusable."""
 
 
 class Secret:

@@ -103,13 +103,14 @@ def test_a_table_is_whole_where_it_is_asked_for_in_full(capsys: pytest.CaptureFi
     assert capsys.readouterr().out.splitlines() == ["id   text", f"a    {long.strip()}", "bcd  x y"]
 
 
-def test_a_table_on_a_terminal_fits_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_on_a_narrow_terminal_leaves_out_columns_before_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", Terminal(written, encoding="utf-8"))
     monkeypatch.setenv("COLUMNS", "40")
     print_table(("id", "who", "text"), [("a", "a very long name of somebody else", "漢字" * 40), ("b", "Ana", "short")])
     lines = written.getvalue().decode().splitlines()
-    assert [line.count("…") for line in lines] == [0, 2, 0]
+    assert lines[0].split() == ["id", "text"]
+    assert [line.count("…") for line in lines] == [0, 1, 0]
     assert lines[0].index("text") == lines[2].index("short")
 
 
@@ -121,9 +122,23 @@ def test_ids_are_whole_on_a_terminal_and_an_empty_column_takes_no_room(monkeypat
     rows = [(session, "2026-11-22 04:47", "", "2", "word " * 20), (other, "2026-11-22 04:47", "", "12", "")]
     print_table(("session", "used last", "who", "messages", "begins"), rows, whole=1)
     lines = written.getvalue().decode().splitlines()
-    assert lines[0].split() == ["session", "used", "last", "messages", "begins"]
+    assert lines[0].split() == ["session", "used", "last", "begins"]
     assert lines[1].startswith(session)
     assert max(map(len, lines)) <= 80
+
+
+def test_long_lines_on_a_terminal_are_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Terminal(written, encoding="utf-8"))
+    monkeypatch.setenv("COLUMNS", "30")
+    print_text("7 added, 1 skipped, 5 unreadable; 7 chunks\n漢字 " + "漢" * 20)
+    assert written.getvalue().decode().splitlines() == [
+        "7 added, 1 skipped, 5",
+        "unreadable; 7 chunks",
+        "漢字",
+        "漢" * 15,
+        "漢" * 5,
+    ]
 
 
 def test_times_at_the_ends_of_the_calendar_are_printed() -> None:

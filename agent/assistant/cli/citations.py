@@ -20,7 +20,15 @@ from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.listing import keep_listing, listed_id, listing_number
 from agent.assistant.cli.memories import show as show_memory
 from agent.assistant.cli.options import CollectionOption, JsonOption
-from agent.assistant.cli.output import escape_controls, one_line, print_json, print_line, print_note, print_text
+from agent.assistant.cli.output import (
+    escape_controls,
+    has_styles,
+    one_line,
+    print_json,
+    print_line,
+    print_note,
+    print_text,
+)
 from agent.assistant.cli.short_ids import resolve_id
 from agent.assistant.resident.host import current_environment, current_folder
 
@@ -200,7 +208,7 @@ def _print_place(shown: _Shown, line: int | None) -> None:
     begin, end = len(passage.before) + shown.start, len(passage.before) + shown.end
     whole = begin == len(passage.before) and end == begin + len(passage.text)
     offset = 0
-    bold = _is_terminal() and not current_environment().get("NO_COLOR")
+    bold = has_styles(sys.stdout)
     for row in text.split("\n"):
         stop = offset + len(row)
         quoted = offset < end and begin < stop and bool(row.strip()) and not whole

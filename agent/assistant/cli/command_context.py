@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agent.assistant.backup_process import DailyBackupWatch, start_if_due
 from agent.assistant.cli.output import print_note
-from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
 from agent.assistant.local_time import use_zone
 from agent.assistant.resident.host import current_environment, current_folder, current_host
 

@@ -6,8 +6,7 @@ import re
 import sys
 from typing import Final
 
-from agent.assistant.cli.output import escape_controls, screen_width, wrap_text
-from agent.assistant.resident.host import current_environment
+from agent.assistant.cli.output import escape_controls, has_styles, screen_width, wrap_text
 
 _LINES: Final = 4
 _LEAST_WORD_LENGTH: Final = 3
@@ -48,7 +47,6 @@ def excerpt(text: str, pattern: re.Pattern[str] | None, *, indent: int, full: bo
 
 
 def _bold(line: str, pattern: re.Pattern[str] | None) -> str:
-    environ = current_environment()
-    if pattern is None or not sys.stdout.isatty() or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
+    if pattern is None or not has_styles(sys.stdout):
         return line
     return pattern.sub(lambda match: f"\x1b[1m{match[0]}\x1b[0m", line)

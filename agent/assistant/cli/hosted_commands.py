@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from agent.assistant.backup_process import start_if_due
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.config import CONFIG_VARIABLE, AssistantSettings
-from agent.assistant.daily_backup import start_if_due
 from agent.assistant.resident import wire
 from agent.assistant.resident.host import CapturedStream, Host, hosted
 from agent.assistant.resident.memory_pool import MemoryPool

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent.assistant.backup_process import DailyBackupWatch, start_if_due
 from agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.output import print_note
-from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
 
 if TYPE_CHECKING:
     from agent.assistant.config import Configuration

@@ -17,18 +17,22 @@ import os
 import re
 import shutil
 import sys
+import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.local_time import to_local
 from agent.assistant.resident.host import current_environment, current_host
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from memory import LongTermMemory, Memory
     from memory.internals import MemoryChange, Operation, TermMatch
 
@@ -96,8 +100,14 @@ def print_json(answer: Any) -> None:
 
 
 def print_text(text: str = "", *, indent: str = "") -> None:
-    """Print lines for people; *indent* begins every line but the first, so that no text can pass for another."""
-    _write(escape_controls(text).replace("\n", "\n" + indent))
+    """Print lines for people; a terminal breaks them between words.
+
+    *indent* begins every line but the first, so that no text can pass for another.
+    """
+    lines = escape_controls(text)
+    if sys.stdout.isatty():
+        lines = "\n".join(wrap_text(lines, max(screen_width() - len(indent), _MIN_TEXT_WIDTH)))
+    _write(lines.replace("\n", "\n" + indent))
 
 
 def print_line(line: str) -> None:
@@ -145,7 +155,7 @@ def escape_unencodable() -> None:
 
 def fit_line(text: str, *, indent: int = 0) -> str:
     """Return the line *text* cut to the screen behind *indent* columns."""
-    return _truncate_cell(text, max(screen_width() - indent, _MIN_LAST_COLUMN_WIDTH))
+    return _truncate_cell(text, max(screen_width() - indent, _MIN_TEXT_WIDTH))
 
 
 def format_day(moment: datetime | None) -> str:
@@ -173,8 +183,22 @@ def _local_time(moment: datetime) -> datetime:
 _COLUMN_GAP = "  "
 _LABEL_WIDTH = 10
 _MAX_COLUMN_WIDTH = 28
-_MIN_LAST_COLUMN_WIDTH = 12
-_MIN_COLUMN_WIDTH = 8
+_MIN_TEXT_WIDTH = 20
+"""Cells to which a text is wrapped at least; where a table leaves its last column less, others are left out."""
+
+
+def has_styles(stream: TextIO) -> bool:
+    """Return whether *stream* is a terminal that shows bold and coloured words, and its user wants them."""
+    environ = current_environment()
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def console(*, error: bool = False) -> Console:
+    """Return the console of standard output, or of standard error."""
+    from rich.console import Console
+
+    plain = not has_styles(sys.stderr if error else sys.stdout)
+    return Console(stderr=error, highlight=False, width=screen_width(), color_system=None if plain else "auto")
 
 
 def screen_width() -> int:
@@ -192,40 +216,35 @@ def shown_path(path: Path) -> str:
 
 def print_labelled(label: str, text: str) -> None:
     """Print *text* behind its *label*, broken between words to the width of the screen, all lines below each other."""
-    lines = wrap_text(one_line(text), max(screen_width() - _LABEL_WIDTH, _MIN_LAST_COLUMN_WIDTH))
-    for number, line in enumerate(lines):
-        _write(f"{'' if number else label:<{_LABEL_WIDTH}}{line}")
+    _write(hang(f"{label:<{_LABEL_WIDTH}}", one_line(text)))
+
+
+def hang(label: str, text: str) -> str:
+    """Return *text* behind *label*, wrapped to the screen, its further lines below the first."""
+    lines = wrap_text(text, max(screen_width() - len(label), _MIN_TEXT_WIDTH))
+    return label + ("\n" + " " * len(label)).join(lines)
 
 
 def wrap_text(text: str, width: int) -> list[str]:
     """Return *text* in lines of at most *width* cells, broken between words where that can be; short ones stay."""
-    if text.isascii():
-        cell_len: Callable[[str], int] = len
-    else:
-        from rich.cells import cell_len
-
     lines: list[str] = []
     for paragraph in text.split("\n"):
-        line = ""
-        if cell_len(paragraph) <= width:
-            lines.append(paragraph)
-            continue
-        for word in paragraph.split():
-            if line and cell_len(line) + 1 + cell_len(word) <= width:
-                line += " " + word
-                continue
-            if line:
-                lines.append(line)
-            *whole, line = [word] if cell_len(word) <= width else _chopped(word, width)
-            lines += whole
-        lines.append(line)
+        if _is_narrow(paragraph):
+            whole = len(paragraph) <= width
+            lines += [paragraph] if whole else textwrap.wrap(paragraph, width, break_on_hyphens=False)
+        else:
+            from rich.console import Console
+            from rich.text import Text
+
+            lines += [line.plain.rstrip() for line in Text(paragraph).wrap(Console(), width)]
     return lines
 
 
-def _chopped(word: str, width: int) -> list[str]:
-    from rich.cells import chop_cells
-
-    return chop_cells(word, width)
+def _is_narrow(text: str) -> bool:
+    """Return whether each character of *text* takes one cell of the screen; without rich, which is slow to import."""
+    return text.isascii() or not any(
+        unicodedata.east_asian_width(character) in "WF" or unicodedata.combining(character) for character in text
+    )
 
 
 def print_table(
@@ -234,42 +253,30 @@ def print_table(
     """Print *rows* under *headings*, columns aligned; only the last one may be long.
 
     Cells are cut to the width of the screen, unless *full* is True, or None and the output is piped. The first *whole*
-    columns are never cut: ids, which are to be copied. An empty column between them and the last is left out where
-    cells are cut. A note on standard error says that a piped table was cut.
+    columns are never cut: ids, which are to be copied. Where cells are cut, a column between them and the last is left
+    out if it is empty, and the rightmost ones if they leave the last too little room. A note on standard error says
+    that a piped table was cut.
     """
-    from rich.cells import cell_len
+    from rich.cells import cell_len, set_cell_size
 
     lines = [[one_line(cell) for cell in row] for row in (headings, *rows)]
     cuts = sys.stdout.isatty() if full is None else not full
+    *widths, last_width = (max(map(cell_len, column)) for column in zip(*lines, strict=True))
+    columns = list(range(len(widths)))
     if cuts:
-        last = len(headings) - 1
-        kept = [
-            column
-            for column in range(len(headings))
-            if column < max(whole, 1) or column == last or any(row[column] for row in lines[1:])
-        ]
-        lines = [
-            [
-                line[column] if column < whole or column == last else _truncate_cell(line[column], _MAX_COLUMN_WIDTH)
-                for column in kept
-            ]
-            for line in lines
-        ]
-    widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
-    gaps = len(_COLUMN_GAP) * len(widths)
-    cuttable = range(whole, len(widths)) if cuts else range(0)
-    while sum(widths) + gaps + _MIN_LAST_COLUMN_WIDTH > screen_width():
-        widest = max(cuttable, key=lambda column: widths[column], default=None)
-        if widest is None or widths[widest] <= _MIN_COLUMN_WIDTH:
-            break
-        widths[widest] -= 1
-    lines = [[*map(_truncate_cell, line, widths), line[-1]] if cuts else line for line in lines]
-    rest = max(screen_width() - sum(widths) - gaps, _MIN_LAST_COLUMN_WIDTH)
+        widths = [width if column < whole else min(width, _MAX_COLUMN_WIDTH) for column, width in enumerate(widths)]
+        columns = [column for column in columns if column < max(whole, 1) or any(line[column] for line in lines[1:])]
+
+    def room() -> int:
+        return screen_width() - sum(widths[column] + len(_COLUMN_GAP) for column in columns)
+
+    while cuts and len(columns) > max(whole, 1) and room() < min(last_width, _MIN_TEXT_WIDTH):
+        columns.pop()
     shortened = False
     for line in lines:
-        cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
-        end = _truncate_cell(line[-1], rest) if cuts else line[-1]
+        end = _truncate_cell(line[-1], max(room(), _MIN_TEXT_WIDTH)) if cuts else line[-1]
         shortened |= end != line[-1]
+        cells = [set_cell_size(_truncate_cell(line[column], widths[column]), widths[column]) for column in columns]
         _write(_COLUMN_GAP.join((*cells, end)).rstrip())
     if shortened:
         note_shortened()
@@ -298,7 +305,6 @@ def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, last: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.table import Column
 
@@ -310,7 +316,7 @@ def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[
         TextColumn("{task.fields[last]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
     clock = TimeLeft()
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
+    with Progress(*columns, console=console(error=True), transient=True) as bar:
         task = bar.add_task(what, total=None, last="", left="")
 
         def advance(done: int, total: int, last: str) -> None:

@@ -15,12 +15,11 @@ from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import (
     format_count,
     format_day,
+    hang,
     one_line,
     print_json,
     print_note,
     print_text,
-    screen_width,
-    wrap_text,
 )
 from agent.assistant.cli.waiting import WaitingStatus
 
@@ -96,7 +95,7 @@ def _print_sentences(text: ProfileText, numbers: Mapping[str, int]) -> None:
     ids = {item.number: item.id for item in text.items}
     for sentence in text.sentences:
         marks = " ".join(f"[{numbers[ids[number]]}]" for number in sentence.items)
-        print_text("\n".join(wrap_text(f"{one_line(sentence.text)} {marks}", screen_width())))
+        print_text(hang("", f"{one_line(sentence.text)} {marks}"))
     print_text()
     cited = {number for sentence in text.sentences for number in sentence.items}
     for item in text.items:
@@ -114,8 +113,7 @@ def _print_entries(profile: Profile, numbers: Mapping[str, int]) -> None:
             for line, entry in enumerate(of_topic):
                 label = "" if line or topic == "other" else topic.value
                 words = f"{one_line(entry.memory.text)} [{numbers[entry.memory.id]}] {_time_in_words(entry)}".rstrip()
-                lines = wrap_text(words, max(screen_width() - _MARGIN, 20))
-                print_text(f"  {label:<{_MARGIN - 2}}" + f"\n{' ' * _MARGIN}".join(lines))
+                print_text(hang(f"  {label:<{_MARGIN - 2}}", words))
     if profile.omitted:
         print_note(f"\nand {profile.omitted} more; --all shows them")
 

@@ -16,6 +16,7 @@ from agent.assistant.cli.listing import keep_listing
 from agent.assistant.cli.output import (
     describe_profile,
     format_day,
+    hang,
     matched_terms_line,
     note_shortened,
     one_line,
@@ -87,14 +88,14 @@ def _print_hits(result: RecallResult, pattern: re.Pattern[str] | None, *, explai
         lines, cut = excerpt(hit.memory.text, pattern, indent=len(margin) + 4, full=full)
         shortened |= cut
         print_line(mark + f"\n{margin}  ".join(lines))
-        print_text(margin + _hit_origin_line(hit, days, full=full))
+        print_text(hang(margin, _hit_origin_line(hit, days, full=full)))
         for side, turns in (("before", hit.before), ("after", hit.after)):
             for turn in turns:
                 who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
                 print_text(f"{margin}{side}: {who}{one_line(turn.text)}", indent=margin + "  ")
         if explain:
-            print_text(margin + score_line(hit.score, hit.parts))
-            print_text(f"{margin}words: {one_line(matched_terms_line(hit.matched))}")
+            print_text(hang(margin, score_line(hit.score, hit.parts)))
+            print_text(hang(margin, f"words: {one_line(matched_terms_line(hit.matched))}"))
             if hit.memory.utterance is not None:
                 reason = hit.memory.utterance_reason
                 print_text(f"{margin}said: {hit.memory.utterance.value}" + (f" ({reason})" if reason else ""))

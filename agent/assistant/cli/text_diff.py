@@ -3,62 +3,39 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
 from difflib import SequenceMatcher
-from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import typer
+from agent.assistant.cli.output import console, one_line, screen_width
 
-from agent.assistant.cli.output import escape_controls, one_line, print_line, screen_width, wrap_text
-from agent.assistant.resident.host import current_environment
+if TYPE_CHECKING:
+    from rich.text import Text
 
 # A character of Chinese, Japanese or Korean is a word of its own.
 _WORDS: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W_]+|\S")
-_INDENT: Final = 2
 
 
 def print_difference(old: str, new: str, *, aside: bool = False) -> None:
     """Print *old* under "was" and *new* under "now", in lines of the screen; *aside* prints to standard error."""
-    stream = sys.stderr if aside else sys.stdout
-    environ = current_environment()
-    coloured = stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-    before, after = one_line(old), one_line(new)
-    removed, added = changed_characters(before, after)
-    for name, text, changed, colour in (("was", before, removed, "red"), ("now", after, added, "green")):
-        margin = " " * _INDENT + f"{name}: "
-        lines = wrap_text(text, max(screen_width() - len(margin), 20))
-        flags = iter(changed)
-        shown = [_coloured(line, flags, colour) if coloured else escape_controls(line) for line in lines]
-        for index, line in enumerate(shown):
-            (_print_aside if aside else print_line)((margin if index == 0 else " " * len(margin)) + line)
+    from rich.text import Text
+
+    screen = console(error=aside)
+    for label, text in zip(("  was: ", "  now: "), marked_difference(old, new), strict=True):
+        for number, line in enumerate(text.wrap(screen, max(screen_width() - len(label), 20))):
+            line.rstrip()
+            screen.print(Text(" " * len(label) if number else label) + line, soft_wrap=True)
 
 
-def changed_characters(old: str, new: str) -> tuple[list[bool], list[bool]]:
-    """Return a flag for each character of *old* and of *new*, spaces left out: its word is not in the other text."""
-    before, after = _WORDS.findall(old), _WORDS.findall(new)
-    removed: list[bool] = []
-    added: list[bool] = []
-    matcher = SequenceMatcher(a=list(map(str.casefold, before)), b=list(map(str.casefold, after)), autojunk=False)
-    for kind, start, end, new_start, new_end in matcher.get_opcodes():
-        removed += [kind != "equal"] * len("".join(before[start:end]))
-        added += [kind != "equal"] * len("".join(after[new_start:new_end]))
-    return removed, added
+def marked_difference(old: str, new: str) -> tuple[Text, Text]:
+    """Return *old* and *new* on one line each, with a style on the words that are not in the other."""
+    from rich.text import Text
 
-
-def _coloured(line: str, flags: Iterator[bool], colour: str) -> str:
-    """Return *line* with the flagged characters coloured; a space takes the flag of the character before it."""
-    marked: list[tuple[bool, str]] = []
-    for character in line:
-        is_space = character.isspace()
-        marked.append(((marked[-1][0] if marked else False) if is_space else next(flags, False), character))
-    parts = []
-    for changed, group in groupby(marked, key=lambda pair: pair[0]):
-        text = "".join(character for _, character in group)
-        parts.append(typer.style(text, fg=colour, bold=True) if changed else text)
-    return "".join(parts)
-
-
-def _print_aside(line: str) -> None:
-    typer.echo(line, err=True)
+    before, after = Text(one_line(old)), Text(one_line(new))
+    removed, added = (list(_WORDS.finditer(text.plain)) for text in (before, after))
+    words, new_words = ([word[0].casefold() for word in side] for side in (removed, added))
+    for kind, start, end, new_start, new_end in SequenceMatcher(a=words, b=new_words, autojunk=False).get_opcodes():
+        for word in removed[start:end] if kind != "equal" else ():
+            before.stylize("bold red", *word.span())
+        for word in added[new_start:new_end] if kind != "equal" else ():
+            after.stylize("bold green", *word.span())
+    return before, after

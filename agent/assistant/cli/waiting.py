@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from agent.assistant.cli.output import one_line, print_note
+from agent.assistant.cli.output import console, one_line, print_note
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -31,9 +31,7 @@ class WaitingStatus:
 
         line = Text(one_line(text), style="dim", no_wrap=True, overflow="ellipsis")
         if self._status is None:
-            from rich.console import Console
-
-            self._status = Console(stderr=True, highlight=False).status(line)
+            self._status = console(error=True).status(line)
             self._status.start()
         else:
             self._status.update(line)

@@ -10,11 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from agent.assistant.cli.output import escape_controls, print_piece, print_text, screen_width
-from agent.assistant.resident.host import current_environment
+from agent.assistant.cli.output import console, escape_controls, has_styles, print_piece, print_text, screen_width
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.live import Live
 
 _FENCE: Final = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
@@ -111,7 +109,7 @@ class MarkdownView:
 
     def __init__(self, mask: SecretMask) -> None:
         self._mask, self._pending, self._printed = mask, "", False
-        self._console: Console | None = None
+        self._console = console()
         self._live: Live | None = None
 
     def write(self, text: str) -> None:
@@ -135,11 +133,10 @@ class MarkdownView:
     def _render(self, block: str) -> None:
         from rich.markdown import Markdown
 
-        console = self._terminal()
         if self._printed:
-            console.print()
+            self._console.print()
         # A link is shown with its address: its text alone may hide the target.
-        console.print(Markdown(self._mask.apply(block), hyperlinks=False, code_theme="ansi_dark"))
+        self._console.print(Markdown(self._mask.apply(block), hyperlinks=False, code_theme="ansi_dark"))
         self._printed = True
 
     def _show_pending(self) -> None:
@@ -153,7 +150,7 @@ class MarkdownView:
         if self._live is None:
             self._live = Live(
                 shown,
-                console=self._terminal(),
+                console=self._console,
                 transient=True,
                 refresh_per_second=12,
                 redirect_stdout=False,
@@ -166,13 +163,6 @@ class MarkdownView:
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-    def _terminal(self) -> Console:
-        if self._console is None:
-            from rich.console import Console
-
-            self._console = Console(highlight=False, width=screen_width())
-        return self._console
 
 
 def split_blocks(text: str) -> tuple[list[str], str]:
@@ -202,10 +192,8 @@ def split_blocks(text: str) -> tuple[list[str], str]:
 
 def answer_view(prompt: str, *, renders: bool) -> AnswerView:
     """Return the view of the answer to *prompt*; *renders*: the answer may be Markdown of a model."""
-    environ = current_environment()
-    coloured = sys.stdout.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     mask = SecretMask(prompt)
-    return MarkdownView(mask) if renders and coloured else PlainView(mask)
+    return MarkdownView(mask) if renders and has_styles(sys.stdout) else PlainView(mask)
 
 
 def masked_kinds(prompt: str) -> Sequence[str]:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from agent.assistant.cli.command_context import global_options, opened_assistant, run
+from agent.assistant.cli.conversation.plain_requests import asks_for_profile, forget_request
 from agent.assistant.cli.conversation.session import ChatSession
+from agent.assistant.cli.conversation.slash_commands import OTHER_NAMES, help_text, parse_command, run_slash_command
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.keyboard import typed_lines
 from agent.assistant.cli.options import AttachOption
 from agent.assistant.cli.output import format_count, one_line, print_note, shown_path
-from agent.assistant.cli.prompts import piped_input_lines
+from agent.assistant.cli.prompts import NO_ANSWERS, YES_ANSWERS, piped_input_lines
 from agent.assistant.cli.sessions import known_session, new_session, session_words
 
 if TYPE_CHECKING:
     from agent.assistant.cli.conversation.line_editor import LineEditor
     from agent.assistant.wiring import OpenedMemory
 
-_FIRST_HELP = "Say something, or ask something. /help lists the commands; Ctrl-D leaves."
+_EXIT_WORDS: Final = ("quit", "exit")
+_HELP_WORDS: Final = ("help", "help!", "help?", "?")
+_UNDO_WORDS: Final = ("undo", "undo that", "undo it", "take that back")
+_FIRST_HELP: Final = "Say something, or ask something. /help lists the commands; Ctrl-D leaves."
 
 
 @with_error_report
@@ -75,7 +81,7 @@ def _talk(talk: ChatSession) -> None:
     """Answer each line that is typed or piped in, until the end of input."""
     if not talk.interactive:
         for line in piped_input_lines():
-            talk.take(line)
+            _take(talk, line)
             if talk.is_over:
                 return
         return
@@ -85,9 +91,49 @@ def _talk(talk: ChatSession) -> None:
     print_note(_FIRST_HELP)
     talk.editor = _line_editor(talk)
     for line in _plain_lines() if talk.editor is None else _edited_lines(talk.editor):
-        talk.take(line)
+        _take(talk, line)
         if talk.is_over:
             return
+
+
+def _take(talk: ChatSession, line: str) -> None:
+    """Act on the typed *line*; an empty line repeats a prompt that failed."""
+    talk.show_facts()
+    line = line.strip()
+    lowered = line.lower()
+    plain = talk.opened.settings.model is None and not talk.json
+    if not line:
+        if talk.unanswered:
+            talk.answer(talk.unanswered)
+    elif lowered in _EXIT_WORDS:
+        talk.is_over = True
+    elif lowered in _HELP_WORDS:
+        print_note(help_text())
+    elif (command := parse_command(line)) is not None:
+        name, rest = command
+        talk.report(lambda: run_slash_command(talk, OTHER_NAMES.get(name, name), rest))
+    elif not talk.json and asks_for_profile(line):
+        talk.run_command("memories", "profile")
+    elif plain and talk.interactive and lowered.rstrip(".!") in _UNDO_WORDS:
+        talk.run_command("undo")
+    elif plain and lowered.rstrip(".!") in (*YES_ANSWERS, *NO_ANSWERS):
+        print_note("no question is open, so nothing is kept of this")
+    elif plain and (what := forget_request(line)) is not None:
+        if not talk.interactive:
+            print_note(_forgetting_hint(what or "WORDS"))
+        else:
+            talk.report(lambda: talk.forget_about(what) if what else talk.forget_last())
+    elif not (plain and talk.interactive and talk.corrects(line)):
+        talk.answer(line)
+
+
+def _forgetting_hint(what: str) -> str:
+    """Return the commands that forget or correct a memory: in a pipe, plain words do neither."""
+    query = shlex.quote(what)
+    return (
+        f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"
+        "what has changed is simply said anew; `tellback correct` puts a memory right"
+    )
 
 
 def _edited_lines(editor: LineEditor) -> Iterator[str]:

@@ -1,9 +1,8 @@
-"""Session of a chat: acts on each typed line: a prompt, a slash command or a request in plain words."""
+"""Session of a chat: answers prompts, and corrects, forgets and attaches by request."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -17,26 +16,18 @@ from agent.assistant.cli.conversation.answer_view import masked_kinds
 from agent.assistant.cli.conversation.attachments import Attachments, read_attachment
 from agent.assistant.cli.conversation.plain_requests import (
     Correction,
-    asks_for_profile,
     asks_for_reminder,
     correction_request,
     first_of,
-    forget_request,
     memories_about,
     propose_correction,
-)
-from agent.assistant.cli.conversation.slash_commands import (
-    OTHER_NAMES,
-    help_text,
-    parse_command,
-    run_slash_command,
 )
 from agent.assistant.cli.conversation.turn import Turn, print_dim, stream_turn
 from agent.assistant.cli.conversation.turn_line import fact_lines
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from agent.assistant.cli.keyboard import quiet_keyboard
 from agent.assistant.cli.output import one_line, print_json, print_note, screen_width
-from agent.assistant.cli.prompts import NO_ANSWERS, YES_ANSWERS, ask_on_terminal, confirm_sensitive
+from agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
 from agent.assistant.cli.short_ids import short_id
 from agent.assistant.cli.text_diff import print_difference
 from agent.assistant.resident.host import Host, hosted
@@ -50,9 +41,6 @@ if TYPE_CHECKING:
     from agent.results import RunResult
     from memory import Report
 
-_EXIT_WORDS: Final = ("quit", "exit")
-_HELP_WORDS: Final = ("help", "help!", "help?", "?")
-_UNDO_WORDS: Final = ("undo", "undo that", "undo it", "take that back")
 _FACTS_PATIENCE: Final = 20.0
 """Seconds that the end of a chat waits for facts."""
 
@@ -86,36 +74,6 @@ class ChatSession:
     def opened(self) -> OpenedMemory:
         """Open memory of the assistant."""
         return self.assistant.opened
-
-    def take(self, line: str) -> None:
-        """Act on the typed *line*; an empty line repeats a prompt that failed."""
-        self._show_facts()
-        line = line.strip()
-        lowered = line.lower()
-        plain = self.opened.settings.model is None and not self.json
-        if not line:
-            if self.unanswered:
-                self.answer(self.unanswered)
-        elif lowered in _EXIT_WORDS:
-            self.is_over = True
-        elif lowered in _HELP_WORDS:
-            print_note(help_text())
-        elif (command := parse_command(line)) is not None:
-            name, rest = command
-            self._report(lambda: run_slash_command(self, OTHER_NAMES.get(name, name), rest))
-        elif not self.json and asks_for_profile(line):
-            self.run_command("memories", "profile")
-        elif plain and self.interactive and lowered.rstrip(".!") in _UNDO_WORDS:
-            self.run_command("undo")
-        elif plain and lowered.rstrip(".!") in (*YES_ANSWERS, *NO_ANSWERS):
-            print_note("no question is open, so nothing is kept of this")
-        elif plain and (what := forget_request(line)) is not None:
-            if not self.interactive:
-                print_note(_forgetting_hint(what or "WORDS"))
-            else:
-                self._report(lambda: self.forget_about(what) if what else self.forget_last())
-        elif not (plain and self.interactive and self._corrects(line)):
-            self.answer(line)
 
     def answer(self, line: str) -> None:
         """Answer one prompt; a turn that fails is reported, and the conversation goes on."""
@@ -190,9 +148,10 @@ class ChatSession:
         """Show the facts above the waiting prompt, or else before the next turn; called in the worker's thread."""
         self.unshown_facts.append(kept)
         if self.editor is not None:
-            self.editor.print_above(self._show_facts)
+            self.editor.print_above(self.show_facts)
 
-    def _show_facts(self) -> None:
+    def show_facts(self) -> None:
+        """Print the facts that were kept since they were shown last."""
         while self.unshown_facts:
             lines = fact_lines(self.unshown_facts.pop(0))
             for line in () if self.json else lines:
@@ -208,7 +167,7 @@ class ChatSession:
             done = self.facts.close(patience=_FACTS_PATIENCE)
         except KeyboardInterrupt:
             done = self.facts.close(patience=0)
-        self._show_facts()
+        self.show_facts()
         if not done:
             print_note("what you said is kept; facts were not looked for in all of it")
 
@@ -298,7 +257,7 @@ class ChatSession:
         self.focus = first_of([memory.id, *self.focus])
         print_dim(f"corrected {short_id(memory.id)} · /undo takes it back")
 
-    def _corrects(self, line: str) -> bool:
+    def corrects(self, line: str) -> bool:
         """Return whether *line* was carried out as a correction; otherwise it is an ordinary prompt."""
         statement = correction_request(line)
         if statement is None:
@@ -309,7 +268,7 @@ class ChatSession:
             nonlocal done
             done = self.correct_with(statement)
 
-        self._report(correct)
+        self.report(correct)
         return done
 
     def go_on_with(self, session: str) -> None:
@@ -356,7 +315,7 @@ class ChatSession:
         if self.editor is not None:
             self.editor.history.forget_typed()
 
-    def _report(self, act: Callable[[], None]) -> None:
+    def report(self, act: Callable[[], None]) -> None:
         """Call *act*; an error is printed on one line, and the conversation goes on."""
         try:
             act()
@@ -370,12 +329,3 @@ class ChatSession:
             print_note(f"tellback: {one_line(error.format_message().replace('Invalid value for ', '', 1))}")
         except Exception as error:  # as in a command: every error becomes one line
             print_note(f"tellback: {describe_error(error)[1]}")
-
-
-def _forgetting_hint(what: str) -> str:
-    """Return the commands that forget or correct a memory: in a pipe, plain words do neither."""
-    query = shlex.quote(what)
-    return (
-        f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"
-        "what has changed is simply said anew; `tellback correct` puts a memory right"
-    )

@@ -19,7 +19,7 @@ import typer
 from agent.assistant.cli.command_context import run
 from agent.assistant.cli.conversation.answer_view import masked_kinds
 from agent.assistant.cli.listing import listing_number
-from agent.assistant.cli.output import one_line, print_note, print_text, screen_width, wrap_text
+from agent.assistant.cli.output import hang, one_line, print_note, print_text
 from agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
@@ -75,14 +75,11 @@ def help_text() -> str:
     """Return the help of the chat, wrapped to the screen."""
     entries = [(f"/{command.name} {command.argument}".rstrip(), command.purpose) for command in SLASH_COMMANDS.values()]
     width = max(len(usage) for usage, _ in entries) + 2
-    lines = ["Say something, or ask something."]
-    for usage, purpose in entries:
-        first, *further = wrap_text(purpose, max(screen_width() - width - 2, 20))
-        lines += [f"  {usage.ljust(width)}{first}", *(" " * (width + 2) + line for line in further)]
     others = " ".join(f"/{name}" for name in GENERAL_COMMANDS)
-    lines += wrap_text(f"As on the command line: {others}", screen_width())
     keys = "Alt-Enter or Ctrl-J: a new line. Up, Ctrl-R: earlier prompts. Tab: completion. Ctrl-C: stop. Ctrl-D: leave."
-    return "\n".join([*lines, *wrap_text(keys, screen_width())])
+    lines = [hang(f"  {usage.ljust(width)}", purpose) for usage, purpose in entries]
+    further = (hang("", f"As on the command line: {others}"), hang("", keys))
+    return "\n".join(["Say something, or ask something.", *lines, *further])
 
 
 def _words(rest: str) -> list[str]:
@@ -217,7 +214,7 @@ def _sources(chat: ChatSession, rest: str) -> None:
     lines = run(citation_lines(chat.opened, citations))
     for line, citation in zip(lines, citations, strict=True):
         typer.echo(line)
-        print_text("    " + "\n".join(wrap_text(one_line(citation.quote), screen_width() - 4)), indent="    ")
+        print_text(hang("    ", one_line(citation.quote)))
 
 
 def _model(chat: ChatSession, rest: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,10 +12,9 @@ import typer
 from agent.assistant.cli.citations import citation_lines
 from agent.assistant.cli.conversation.answer_view import answer_view
 from agent.assistant.cli.conversation.turn_line import turn_line
-from agent.assistant.cli.output import fit_line, print_line, print_note, print_text
+from agent.assistant.cli.output import fit_line, has_styles, print_line, print_note, print_text
 from agent.assistant.cli.prompts import answer_approval
 from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
-from agent.assistant.resident.host import current_environment
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import Assistant
@@ -95,7 +95,5 @@ async def _print_origins(assistant: Assistant, line: str, turn: Turn, *, interac
 
 def print_dim(text: str) -> None:
     """Print a line beside the answer, dim where the terminal has colours."""
-    environ = current_environment()
-    plain = environ.get("NO_COLOR") or environ.get("TERM") == "dumb"
     line = fit_line(text)
-    typer.echo(line if plain else typer.style(line, dim=True), err=True)
+    typer.echo(typer.style(line, dim=True) if has_styles(sys.stderr) else line, err=True)

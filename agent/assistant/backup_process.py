@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings
 
 _SECONDS_BETWEEN_LOOKS: Final = 600.0
-_MODULE: Final = "agent.assistant.daily_backup"
+_MODULE: Final = "agent.assistant.backup_process"
 
 
 def start_if_due(settings: AssistantSettings) -> bool:
