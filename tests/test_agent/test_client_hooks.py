@@ -6,6 +6,9 @@ The parts below ``agent.assistant`` are the subject; they have no public face.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from tests.support.clients import CodingSession, added_context, users_words
 from tests.support.command_line import CommandLine
 
 pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).resolve().parents[2]
 
 
 async def test_a_prompt_in_a_project_sees_its_memories_and_general_ones_and_no_other_projects(
@@ -175,3 +179,34 @@ def test_the_hook_command_fails_open_and_its_failure_is_in_the_log(tellback: Com
     outcomes = [(run.outcome, run.error.partition(":")[0]) for run in run_log.read_runs("claude-code")]
     assert outcomes == [("failed", "JSONDecodeError"), ("failed", "ValueError"), ("done", "")]
     assert (run_log.state_folder() / "claude-code.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "mkdir gone; cd gone; rmdir ../gone; $hook UserPromptSubmit <$payload",
+        "$hook UserPromptSubmit <$payload >&-",
+        "$hook UserPromptSubmit <&- >&- 2>&-",
+        "$hook 2>/dev/null",
+        pytest.param(
+            "$hook UserPromptSubmit <$payload >/dev/full",
+            marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device"),
+        ),
+    ],
+)
+def test_a_hook_ends_with_exit_code_0_and_no_traceback_whatever_its_streams_and_folder(
+    shell: str, tmp_path: Path
+) -> None:
+    launcher, payload = tmp_path / "launch.py", tmp_path / "payload"
+    launcher.write_text("from agent.assistant.cli.launcher import main; main()")
+    payload.write_text(json.dumps({"session_id": "s1", "cwd": str(tmp_path), "prompt": "hello there"}))
+    hook = f"{sys.executable} {launcher} --memory {tmp_path}/m.db hook claude-code"
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell.replace("$hook", hook).replace("$payload", str(payload))],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TELLBACK_RESIDENT_IDLE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

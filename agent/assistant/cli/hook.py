@@ -34,9 +34,9 @@ def hook(
     from agent.assistant.hooks.hook_call import HookCall
     from agent.assistant.hooks.run_log import HookRun, log_run
 
-    call = HookCall(client, event, {}, current_folder(), datetime.now(UTC))
+    call = HookCall(client, event, {}, "", datetime.now(UTC))
     try:
-        call = HookCall(client, event, read_payload(sys.stdin.buffer.read()), call.folder, call.received)
+        call = HookCall(client, event, read_payload(sys.stdin.buffer.read()), _folder(), call.received)
         from agent.assistant.hooks.hook_settings import HookSettings
         from agent.assistant.hooks.service import serve_hook
 
@@ -55,6 +55,14 @@ def read_payload(data: bytes) -> Mapping[str, Any]:
     if not isinstance(payload, dict):
         raise ValueError("a hook's payload is a JSON object")
     return payload
+
+
+def _folder() -> str:
+    """Return the working directory; "" where it was removed, such as that of a former git worktree."""
+    try:
+        return current_folder()
+    except FileNotFoundError:
+        return ""
 
 
 def _write_reply(reply: HookReply) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 
 def main() -> None:
@@ -15,9 +16,12 @@ def main() -> None:
 
     A command that a resident process may answer goes there first, before anything else is imported.
     """
+    _open_closed_streams()
     try:
-        from agent.assistant.resident.client import run_by_resident
+        from agent.assistant.resident.client import command_name, run_by_resident
 
+        if command_name(sys.argv[1:]) == "hook":
+            _run_hook()
         if run_by_resident(sys.argv[1:], os.environ):
             os._exit(0)  # nothing is left to clean up, and an orderly exit takes a tenth of a hook's time
         from agent.assistant.cli import main as run
@@ -29,6 +33,28 @@ def main() -> None:
         print(f"tellback: {problem}", file=sys.stderr)
         sys.exit(1)
     run()
+
+
+def _run_hook() -> NoReturn:
+    """Run a hook and end the process with exit code 0: clients take 2 for a veto, and show the user any other code."""
+    from agent.assistant.resident.client import run_by_resident
+
+    try:
+        if not run_by_resident(sys.argv[1:], os.environ):
+            from agent.assistant.cli import main as run
+
+            run()
+    except BaseException:  # noqa: S110 - the hook itself logs its failures; `tellback --debug hook` shows others
+        pass
+    os._exit(0)  # without the flush at exit, which fails on a full or closed output
+
+
+def _open_closed_streams() -> None:
+    """Open the null device as each standard stream that is closed, lest a file that is opened next takes its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
 
 
 def _foreign_agent() -> str:

@@ -47,20 +47,24 @@ def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> boo
     except OSError:  # no working directory, no process can be started, …: the command itself reports it
         pass
     if done is not None:
-        _print(*done)
-    elif starts:
+        return _print(*done) or starts
+    if starts:
         _put_back(data)
-    return done is not None
+    return False
 
 
-def _print(output: bytes, notes: bytes) -> None:
+def _print(output: bytes, notes: bytes) -> bool:
+    """Write what the command printed; return False where a stream takes no more, such as a file on a full disk."""
     for stream, text in ((sys.stderr, notes), (sys.stdout, output)):
         if text:
             try:
                 stream.buffer.write(text)
                 stream.buffer.flush()
             except BrokenPipeError:
-                return
+                return True
+            except OSError:
+                return False
+    return True
 
 
 def command_name(arguments: Sequence[str]) -> str:
