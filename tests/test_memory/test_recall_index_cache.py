@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import apsw
@@ -36,11 +37,13 @@ from memory.retrieval.index.index_cache import (
 )
 from memory.retrieval.index.record import IndexRecord
 from memory.retrieval.index.record_batch import (
+    LANGUAGES,
     RECORD_DTYPE,
     RecordBatch,
     RecordExtractor,
     build_batch,
     concatenate_batches,
+    rules_fingerprint,
 )
 from memory.retrieval.languages.lexicon import lexicon_for
 from tests.support.slow import first_fast
@@ -389,41 +392,14 @@ def test_another_zone_derives_its_own_index_cache(path: Path) -> None:
     assert "Asia/Tokyo" in basis
 
 
-def test_the_extraction_version_matches_the_derived_columns() -> None:
-    """If this fails, what is derived of an entry has changed: raise ``_EXTRACTION_VERSION``, and take the new one."""
-    from hashlib import sha256
-
-    metadata = {
-        "session": "s1",
-        "sequence": 3,
-        "speaker": "Anna",
-        "role": "user",
-        "occurred_at": "2024-05-01T10:00:00.000000Z",
-        "valid_from": "2024-05-02T10:00:00.000000Z",
-    }
-    texts = (
-        "Hey Mel! I moved to Lisbon two days ago, no longer in Porto. How are you?",
-        "On 8 May 2023 the 3 Kids' group sang; well-known songs of the sea",
-        "\u6211\u4f4f\u5728\u6771\u4eac",
-    )
-    entries = [
-        Entry(f"e{position}", text=text, metadata=metadata, revision=position + 1)
-        for position, text in enumerate(texts)
-    ]
-    answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
-    entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
-    analyzer = Analyzer()
-    extractor = RecordExtractor(analyzer=analyzer, lexicon=lexicon_for("english"), zone=UTC)
-    terms = [[["may"], *analyzer.sentences(entry.text)] for entry in entries]
-    digest = sha256()
-    for conversation in (True, False):
-        columns = extractor.extract(entries, terms, conversation=conversation)
-        digest.update(repr((columns.ids, columns.values.tolist(), columns.sessions, columns.speakers)).encode())
-        digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
-        digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
-        digest.update(repr((columns.people, columns.mentions.tolist(), columns.mention_rows.tolist())).encode())
-        assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("13", "b05a07d67cf417d0")
+@pytest.mark.parametrize("changed", ["english.ini", "statements.ini", "statements.py"])
+def test_a_changed_rule_changes_the_fingerprint_of_the_derived_indexes(tmp_path: Path, changed: str) -> None:
+    copies = [Path(copytree(LANGUAGES, tmp_path / name)) for name in ("same", "other")]
+    (copies[1] / changed).write_bytes((copies[1] / changed).read_bytes() + b"\n")
+    same, other = map(rules_fingerprint, copies)
+    assert (same, other == same) == (rules_fingerprint(), False)
+    extractor = RecordExtractor(analyzer=Analyzer(), lexicon=lexicon_for("english"), zone=UTC)
+    assert extractor.fingerprint.startswith(same)
 
 
 STOPS = {"the", "of"}

@@ -189,13 +189,15 @@ class _Matter:
         self._newer = np.flatnonzero(is_newer) if own else np.zeros(0, dtype=np.int64)
         self._cosines = np.zeros(len(rows))
         self._ids = ids
+        measures = query.profile.is_measured  # else two statements may look alike to the embedder whatever they say
         (entry,) = query.view.get([ids[position]], namespace=query.namespace) if len(self._newer) else (None,)
         self._text = "" if entry is None else entry.text
-        if entry is not None and entry.vector is not None:
+        if measures and entry is not None and entry.vector is not None:
             newer_ids = [ids[i] for i in self._newer.tolist()]
             cosines = query.view.similarity(entry.vector, newer_ids, namespace=query.namespace)
             self._cosines[self._newer] = np.nan_to_num(query.profile.rescaled(cosines))
-        self._evidence = self._evidence_by_position() if len(self._newer) else np.zeros(0)
+        of_question = query.cosines(rows[self._newer]) if measures else None
+        self._evidence = self._evidence_by_position(of_question) if len(self._newer) else np.zeros(0)
 
     def newest_tie(self, positions: Sequence[int]) -> int | None:
         """Return the newest of *positions* that leads the statement, None for none."""
@@ -204,10 +206,12 @@ class _Matter:
         ties = [i for i in ties if not self._tells_only_amount(i)]
         return max(ties, key=lambda i: (self._times[i], -positions.index(i)), default=None)
 
-    def _evidence_by_position(self) -> Floats:
-        """Return the evidence of a link of each newer statement, but for the people that it shares."""
+    def _evidence_by_position(self, of_question: Floats | None) -> Floats:
+        """Return the evidence of a link of each newer statement, but for the people that it shares.
+
+        *of_question* are its cosines with the question.
+        """
         evidence = _COSINE * self._cosines[self._newer] + _WORDS * self._word_shares()
-        of_question = self._query.cosines(self._rows[self._newer])
         if of_question is not None:
             evidence += _QUESTION_COSINE * np.nan_to_num(of_question)
         evidence += _CHANGE * ((self._features[self._newer] & int(StatementFeature.CHANGE)) != 0)
