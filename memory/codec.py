@@ -6,12 +6,13 @@ on. A caller's own fields are kept under ``meta.NAME``, scopes under ``scope.NAM
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from memory.models import Memory, Repetition, Source, Trust
 from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
-from vectorstore import Entry, Vector
+from vectorstore import Entry, Metadata, Vector
 
 DECLARED_FIELDS = (
     "kind",
@@ -112,6 +113,12 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
     return fields
 
 
+def with_metadata(entry: Entry, metadata: Metadata) -> Entry:
+    """Return the *entry* of a memory with other *metadata*, and what is indexed of it."""
+    changed = replace(entry, metadata=metadata)
+    return replace(changed, context=entry_context(from_entry(changed)))
+
+
 def from_entry(entry: Entry) -> Memory:
     """Return the memory that *entry* keeps."""
     fields = entry.metadata
@@ -159,7 +166,7 @@ def entry_text(memory: Memory) -> str:
 
 
 def entry_context(memory: Memory) -> str:
-    """Return what is indexed with the text and is not part of it: date and speaker, or title and headings."""
+    """Return what is indexed with the text and is not part of it: date, speaker and tags, or title and headings."""
     parts: list[str] = []
     if memory.source is not None and memory.source.document is not None:
         parts = [memory.source.title or "", *memory.source.heading]
@@ -167,7 +174,7 @@ def entry_context(memory: Memory) -> str:
         if memory.occurred_at is not None:
             moment = memory.occurred_at
             parts.append(f"{moment.day} {_MONTHS[moment.month - 1]}, {moment.year}")
-        parts.append(memory.speaker or "")
+        parts += [memory.speaker or "", ", ".join(memory.tags)]
     return "\n".join([part for part in parts if part])
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from memory.codec import from_entry, to_metadata
+from memory.codec import from_entry, to_metadata, with_metadata
 from memory.entry_store import EntryStore, patched_metadata
 from memory.errors import ArgumentError, RejectedText
 from memory.models import Memory, MemoryChange, Operation, Trust
@@ -84,11 +84,12 @@ class Attributes:
         fields = {name: value for name, value in fields.items() if entry.metadata.get(name) != value}
         if not fields:
             return []
-        self.entries.store.patch(
-            {entry.id: patched_metadata(entry.metadata, fields)},
-            namespace=store_namespace(namespace, CONVERSATION),
-            expect={entry.id: entry.revision},
-        )
+        metadata, partition = patched_metadata(entry.metadata, fields), store_namespace(namespace, CONVERSATION)
+        expect = {entry.id: entry.revision}
+        if "tags" in fields:  # they are indexed with the text
+            self.entries.store.upsert([with_metadata(entry, metadata)], namespace=partition, expect=expect)
+        else:
+            self.entries.store.patch({entry.id: metadata}, namespace=partition, expect=expect)
         self.entries.hide_versions(entry.id, fields, namespace)
         before = {name: entry.metadata.get(name) for name in fields}
         return [MemoryChange(entry.id, entry.revision, old=before, new=fields)]

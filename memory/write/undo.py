@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from memory.codec import from_entry
+from memory.codec import from_entry, with_metadata
 from memory.entry_store import EntryStore, patched_metadata
 from memory.errors import CannotUndo
 from memory.models import MemoryChange, Operation
@@ -238,7 +238,7 @@ class _InverseOperation:
         version = self._version(change)
         back = restored_entry(version, change.id, **unversioned_values(from_entry(live)), **self._written())
         self._archive(live)
-        self._write(replace(back, metadata=patched_metadata(back.metadata, change.old)), live.revision)
+        self._write(with_metadata(back, patched_metadata(back.metadata, change.old)), live.revision)
         self.entries.hide_versions(live.id, change.old, self.caller.namespace)
         self._flag(change.id)
         return MemoryChange(change.id, live.revision, old=change.new, new=change.old)

@@ -342,7 +342,7 @@ def test_a_mark_does_not_overwrite_a_concurrent_write(memory):
     each = run_sync(memory.remember("Ana likes tea.")).id
     racing = LongTermMemory(Racing(memory.store), clock=memory.clock)
     with pytest.raises(RevisionConflict):
-        run_sync(racing.tag(each, ["mine"]))
+        run_sync(racing.pin(each))
     assert get(memory, each).metadata == {"theirs": 1}
 
 

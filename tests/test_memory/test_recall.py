@@ -248,6 +248,29 @@ def test_recall_by_tags_needs_any_one_of_them(store: LifecycleStore) -> None:
     assert sorted(ids(ask(retriever, "tea", tags=("home", "work")))) == ["a", "b"]
 
 
+def test_a_tag_is_a_word_of_its_memory_while_it_has_it(store: LifecycleStore) -> None:
+    memory = LongTermMemory(store, clock=lambda: NOW)
+    texts = "Nuts make her throat swell.", "The roof leaks.", "My brother lives in Porto."
+    tags = [("allergies",), (), ()]
+    ids = [run_sync(memory.remember(Memory(text, tags=tag))).id for text, tag in zip(texts, tags, strict=True)]
+
+    def found(question: str) -> list[str]:
+        result = run_sync(memory.recall(question, explain=True))
+        assert all(match.word in question for hit in result for match in hit.matched)
+        return [] if result.abstain else [hit.memory.id for hit in result]
+
+    assert found("any allergies?")[:1] == ids[:1]
+    operation = run_sync(memory.untag(ids[:1], ["allergies"]))
+    assert found("any allergies?") == []
+    run_sync(memory.undo(operation.id if operation else ""))
+    assert found("any allergies?")[:1] == ids[:1]
+    corrected = run_sync(memory.correct(ids[0], "Nuts are bad for Mia."))
+    run_sync(memory.tag(ids[1:2], ["house"]))
+    assert (found("the house")[:1], found("any allergies?")[:1]) == (ids[1:2], ids[:1])
+    run_sync(memory.undo(str(corrected.operation)))
+    assert found("any allergies?")[:1] == ids[:1]
+
+
 def test_disabled_expired_and_not_yet_valid_memories_stay_hidden(store: LifecycleStore) -> None:
     hour = timedelta(hours=1)
     put(

@@ -424,7 +424,7 @@ def term_of(form: str) -> str | None:
 @st.composite
 def rows(draw: st.DrawFn, id: str) -> IndexRecord:
     placed = draw(st.booleans())
-    times = [draw(MOMENTS) for _ in range(8)]
+    times, context = [draw(MOMENTS) for _ in range(8)], draw(TERMS)
     return IndexRecord(
         id=id,
         revision=draw(st.integers(1, 2**40)),
@@ -439,7 +439,8 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         question_bits=draw(st.integers(0, 2**63 - 1)),
         statement_features=draw(st.integers(0, 255)),
         importance=draw(st.floats(0, 1)),
-        terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
+        tag_words=draw(st.integers(0, len(context))),
+        terms=(context, *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
         people=tuple(draw(st.lists(st.sampled_from(["ana", "mother"]), max_size=2, unique=True))),

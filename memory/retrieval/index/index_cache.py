@@ -397,7 +397,8 @@ def _is_consistent(batch: RecordBatch) -> bool:
     return (
         all(len(part) == len(other) for part, other in pairs)
         and all(_are_offsets(starts, rows, len(spans)) for starts, spans in offsets)
-        and bool((batch.texts >= batch.starts[:-1]).all() and (batch.texts < batch.starts[1:]).all())
+        and bool((batch.texts >= batch.starts[:-1] + values["tag_words"]).all())
+        and bool((batch.texts < batch.starts[1:]).all())
         and all(int(part.min(initial=0)) >= 0 and int(part.max(initial=-1)) < size for part, size in numbers)
     )
 
