@@ -10,6 +10,7 @@ import socket
 from itertools import count
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -25,6 +26,7 @@ _CLIENT_FOLDERS = (
     "APPDATA",
 )
 _REAL_HOME = Path.home()
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes that tests start would each compile everything
 _RAM_DISK = Path("/dev/shm")
 _RAM_DISK_BYTES = 4 << 30
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; numpy reads it when it is imported
@@ -85,9 +87,18 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
 
 
+@pytest.fixture(scope="session")
+def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with one trusted certificate: reading all of them takes each new HTTP client tens of milliseconds."""
+    end = "-----END CERTIFICATE-----\n"
+    path = tmp_path_factory.getbasetemp() / "certificate.pem"
+    path.write_text(certifi.contents().partition(end)[0] + end, encoding="utf-8")
+    return path
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path, one_certificate: Path
 ) -> None:
     """Take keys, proxies and the real home away; refuse connections that leave this machine."""
     for name in list(os.environ):
@@ -100,6 +111,7 @@ def clean_environment(
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "run"))
     monkeypatch.setenv("TELLBACK_CACHE", str(shared_cache))
+    monkeypatch.setenv("SSL_CERT_FILE", str(one_certificate))
     monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that needs a resident process enables it, and ends it
     monkeypatch.setenv("TELLBACK_AUTOMATIC_BACKUPS", "no")  # a test of the daily backup enables it
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", *_CLIENT_FOLDERS):
