@@ -674,7 +674,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     first = capsys.readouterr().out.split("Commands:\n")[1].partition("Examples:")[0].splitlines()
     assert len([line for line in first if line.strip()]) == 8
     run_command_line(["help", "--all"])
-    groups = capsys.readouterr().out.partition("Options, before")[0].splitlines()
+    groups = capsys.readouterr().out.partition("Talk:")[2].partition("Options, before")[0].splitlines()
     listing = [line for line in groups if line.startswith("  ")]
     commands = [line.split()[0] for line in listing]
     assert (set(commands), len(commands)) == (visible, len(visible))

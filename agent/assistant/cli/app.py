@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.command_context import GlobalOptions, global_options
-from agent.assistant.cli.command_groups import Group, ListingGroup, RootGroup, load_command
+from agent.assistant.cli.command_groups import ALL_COMMANDS, Group, ListingGroup, RootGroup, load_command
 from agent.assistant.cli.errors import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -118,7 +118,8 @@ def show_help(
     """Show help: the first commands, all of them, or one."""
     root = context.find_root()
     if every:
-        typer.echo(root.command.all_commands_help(root))  # type: ignore[attr-defined]  # it is a RootGroup
+        root.meta[ALL_COMMANDS] = True
+        typer.echo(root.get_help())
         return
     app(args=[*(command or []), "--help"], prog_name="tellback", standalone_mode=False)
 

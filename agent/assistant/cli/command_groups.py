@@ -1,13 +1,14 @@
 """The commands by name, and their classes: loaded when asked for, global options anywhere, help in groups, hints.
 
 The classes change as little of Typer's own as that needs. Typer keeps the type of its contexts in a private module,
-hence ``Any``.
+hence ``Any``. Its panels are not used: rich takes longer to import than all else that a help needs, and at 60 columns
+they cut the names of options.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
@@ -17,42 +18,50 @@ from typer.core import TyperCommand, TyperGroup
 
 from agent.assistant.cli.command_context import GlobalOptions
 
-COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "tellback": {
-        "chat": "conversation.chat:chat",
-        "ask": "conversation.ask:ask",
-        "ingest": "documents:ingest",
+_HIDDEN: Final = ""
+"""Group of the commands that no help lists: entry points of clients, second names, commands of another help."""
+ROOT_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Talk": {"chat": "conversation.chat:chat", "ask": "conversation.ask:ask"},
+    "Memory": {
         "remember": "remember:remember",
         "recall": "recall:recall",
         "why-not": "recall:why_not",
         "correct": "edit:correct",
         "forget": "forget:forget",
         "undo": "edit:undo",
+        "memories": "app:memories_app",
+        "sessions": "app:sessions_app",
+    },
+    "Documents": {
+        "ingest": "documents:ingest",
         "watch": "watch:watch",
         "documents": "app:documents_app",
         "show": "citations:show",
-        "export": "export_import:export",
-        "import": "imports:import_files",
+    },
+    "Connect": {"init": "init:init", "install": "install:install", "mcp": "mcp:mcp", "config": "app:config_app"},
+    "Care": {
         "backup": "backup:backup",
         "restore": "backup:restore",
-        "init": "init:init",
-        "install": "install:install",
-        "mcp": "mcp:mcp",
-        "pause": "hook:pause",
-        "resume": "hook:resume",
-        "reembed": "reembed:reembed",
         "doctor": "doctor:doctor",
+        "reembed": "reembed:reembed",
+        "export": "export_import:export",
+        "import": "imports:import_files",
+    },
+    _HIDDEN: {
         "eval": "recall:evaluate_memory",
         "help": "app:show_help",
-        "list": "memories:list_memories",
-        "search": "recall:recall",
         "hook": "hook:hook",
-        "memories": "app:memories_app",
-        "sessions": "app:sessions_app",
-        "config": "app:config_app",
         "hooks": "app:hooks_app",
+        "list": "memories:list_memories",
+        "pause": "hook:pause",
         "resident": "app:resident_app",
+        "resume": "hook:resume",
+        "search": "recall:recall",
     },
+}
+"""Commands of the root by group, as ``tellback help --all`` shows them: the place of each in this package."""
+COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "tellback": {name: place for group in ROOT_COMMANDS.values() for name, place in group.items()},
     "memories": {
         "list": "memories:list_memories",
         "profile": "profile:profile",
@@ -76,27 +85,21 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "hooks": {"pause": "hook:pause", "resume": "hook:resume"},
     "resident": {"status": "resident:status", "stop": "resident:stop"},
 }
-"""The commands of each group: module of this package and function, or group."""
-HIDDEN_COMMANDS: Final = frozenset({"list", "search", "hook", "hooks", "pause", "resume", "eval", "help"})
-"""Commands of the root that no help lists: entry points of clients, second names, commands of another help."""
+"""The commands of each group, the root's among them."""
 FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memories", "correct", "forget")
 """Commands of the first help."""
-
-COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Talk": ("chat", "ask"),
-    "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
-    "Documents": ("ingest", "watch", "documents", "show"),
-    "Connect": ("init", "install", "mcp", "config"),
-    "Care": ("backup", "restore", "doctor", "reembed", "export", "import"),
-}
-"""Visible commands by group, as ``tellback help --all`` shows them."""
 
 _EXAMPLES: Final = """\
   tellback ingest ~/notes
   tellback ask "When does the library close?"
   tellback remember My sister Ana lives in Porto.
   tellback recall "Where does Ana live?"
+
+  tellback COMMAND --help   options of a command
+  tellback help --all       all commands
 """
+ALL_COMMANDS: Final = "tellback.all_commands"
+"""Key in the root context's ``meta``: its help is to list all commands."""
 _OTHER_NAMES: Final = {
     "add": "remember",
     "configure": "init",
@@ -117,55 +120,43 @@ _OTHER_NAMES: Final = {
 """Names that people try, and ours for the same."""
 
 
-def _with_inherited(context: Any, own: list[Any]) -> list[Any]:
-    """Return a command's *own* options, and those of the root that it does not redefine, hidden."""
-    root = context.find_root().command
-    if root is context.command:
-        return own
-    taken = {name for option in own for name in option.opts} | {option.name for option in own}
-    inherited = []
-    for option in root.params:
-        if option.name != "version" and option.name not in taken and not taken.intersection(option.opts):
-            inherited.append(copy.copy(option))
-            inherited[-1].hidden = True
-    return [*own, *inherited]
-
-
-def _take_inherited(context: Any, own: list[Any]) -> None:
-    """Move the values of inherited options from a command's parameters to the global options."""
-    root = context.find_root().command
-    if root is context.command:
-        return
-    before = context.find_object(GlobalOptions) or GlobalOptions()
-    names = {option.name for option in own}
-    inherited = {
-        option.name: context.params.pop(option.name)
-        for option in root.params
-        if option.name not in names and option.name in context.params
-    }
-    flags = {name: value for name, value in inherited.items() if name in before.flags and value is not None}
-    context.obj = replace(
-        before,
-        flags={**before.flags, **flags},
-        debug=before.debug or bool(inherited.get("debug")),
-        json=before.json or bool(inherited.get("json")) or bool(context.params.get("json")),
-    )
-    if context.obj.json and "json" in context.params:
-        context.params["json"] = True
-
-
-class Command(TyperCommand):
-    """Command that takes the global options too, and ``--json`` from before it."""
+class _TakesGlobalOptions:
+    """Command or group that takes the options of the root too, and ``--json`` from before it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return its own parameters and the inherited ones."""
-        return _with_inherited(ctx, super().get_params(ctx))
+        """Return its own options, and those of the root that it does not redefine, hidden."""
+        own = super().get_params(ctx)  # type: ignore[misc]  # the other base has it
+        taken = {name for option in own for name in option.opts} | {option.name for option in own}
+        inherited = []
+        for option in () if ctx.find_root() is ctx else ctx.find_root().command.params:
+            if option.name != "version" and option.name not in taken and not taken.intersection(option.opts):
+                inherited.append(copy.copy(option))
+                inherited[-1].hidden = True
+        return [*own, *inherited]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse *args*; global options among them become those of the context."""
-        rest = super().parse_args(ctx, args)
-        _take_inherited(ctx, super().get_params(ctx))
+        rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        if ctx.find_root() is ctx:
+            return rest
+        before = ctx.find_object(GlobalOptions) or GlobalOptions()
+        own = {option.name for option in super().get_params(ctx)}  # type: ignore[misc]
+        names = {option.name for option in ctx.find_root().command.params} - own
+        inherited = {name: ctx.params.pop(name) for name in names & ctx.params.keys()}
+        flags = {name: value for name, value in inherited.items() if name in before.flags and value is not None}
+        ctx.obj = replace(
+            before,
+            flags={**before.flags, **flags},
+            debug=before.debug or bool(inherited.get("debug")),
+            json=before.json or bool(inherited.get("json")) or bool(ctx.params.get("json")),
+        )
+        if ctx.obj.json and "json" in ctx.params:
+            ctx.params["json"] = True
         return rest
+
+
+class Command(_TakesGlobalOptions, TyperCommand):
+    """Command that takes the global options too."""
 
 
 def load_command(place: str) -> Any:
@@ -174,29 +165,24 @@ def load_command(place: str) -> Any:
     return getattr(import_module(f"agent.assistant.cli.{module}"), name)
 
 
-class CommandTable(MutableMapping[str, Any]):
+class CommandTable(Mapping[str, Any]):
     """Commands of the group *name*, each built when it is asked for: most processes run one of them."""
 
     def __init__(self, name: str) -> None:
-        self._hidden = HIDDEN_COMMANDS if name == "tellback" else frozenset()
-        self._places = dict(COMMANDS[name])
-        self._loaded: dict[str, Any] = {}
+        self._places = COMMANDS[name]
+        self._hidden = ROOT_COMMANDS[_HIDDEN] if name == "tellback" else {}
+        self._built: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = self._load(name, load_command(self._places[name]))
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._places.setdefault(name, "")
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-        self._loaded.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
+        if name not in self._built:
+            command = load_command(self._places[name])
+            if not isinstance(command, typer.Typer):
+                single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+                single.command(name, cls=Command, hidden=name in self._hidden)(command)
+                self._built[name] = typer.main.get_command(single)
+            else:
+                self._built[name] = typer.main.get_group(command)
+        return self._built[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -204,30 +190,13 @@ class CommandTable(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def _load(self, name: str, command: typer.Typer | Callable[..., None]) -> Any:
-        if not isinstance(command, typer.Typer):
-            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-            single.command(name, cls=Command, hidden=name in self._hidden)(command)
-            return typer.main.get_command(single)
-        return typer.main.get_group(command)
 
-
-class Group(TyperGroup):
+class Group(_TakesGlobalOptions, TyperGroup):
     """Group of commands that takes the global options too."""
 
     def __init__(self, *, name: str, **options: Any) -> None:
         super().__init__(name=name, **options)
-        self.commands = CommandTable(name)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return its own parameters and the inherited ones."""
-        return _with_inherited(ctx, super().get_params(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse *args* up to the command; global options among them become those of the context."""
-        rest = super().parse_args(ctx, args)
-        _take_inherited(ctx, super().get_params(ctx))
-        return rest
+        self.commands = CommandTable(name)  # type: ignore[assignment]  # nothing is added to it
 
 
 class ListingGroup(Group):
@@ -244,51 +213,25 @@ class RootGroup(Group):
     """Root of the commands: its first help is short, and an unknown name gets a suggestion."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the first commands, examples, and the global options."""
-        self._write_commands(ctx, formatter, "Commands", FIRST_COMMANDS)
-        formatter.write(f"\nExamples:\n{_EXAMPLES}\n")
-        formatter.write("  tellback COMMAND --help   options of a command\n")
-        formatter.write("  tellback help --all       all commands\n")
-        self._write_global_options(ctx, formatter)
-
-    def all_commands_help(self, ctx: Any) -> str:
-        """Return the help of all visible commands in groups."""
-        formatter = ctx.make_formatter()
-        self.format_usage(ctx, formatter)
-        for heading, names in COMMAND_GROUPS.items():
-            self._write_commands(ctx, formatter, heading, names)
-        self._write_global_options(ctx, formatter)
-        return str(formatter.getvalue()).rstrip("\n")
+        """Write the first commands and examples, or in the help of *all* every group, and the global options."""
+        every = {heading: names for heading, names in ROOT_COMMANDS.items() if heading != _HIDDEN}
+        groups: Mapping[str, Iterable[str]] = every if ctx.meta.get(ALL_COMMANDS) else {"Commands": FIRST_COMMANDS}
+        width = max(map(len, self.commands))
+        for heading, names in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), self.commands[name].get_short_help_str(200)) for name in names])
+        if groups is not every:
+            formatter.write(f"\nExamples:\n{_EXAMPLES}")
+        records = [option.get_help_record(ctx) for option in self.get_params(ctx)]
+        with formatter.section("Options, before or after a command"):
+            formatter.write_dl(list(filter(None, records)))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the command that *args* begin with; an unknown name fails with the command that may be meant."""
         name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            meant = _OTHER_NAMES.get(name) or next(
-                (
-                    f"{group} {name}"
-                    for group, command in self.commands.items()
-                    if isinstance(command, TyperGroup) and name in command.commands
-                ),
-                None,
-            )
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            group = next((group for group, names in COMMANDS.items() if name in names), None)
+            meant = _OTHER_NAMES.get(name) or (group and f"{group} {name}")
             if meant is not None:
                 ctx.fail(f"No such command '{name}'. Did you mean 'tellback {meant}'?")
         return super().resolve_command(ctx, args)
-
-    def _write_commands(self, ctx: Any, formatter: Any, heading: str, names: tuple[str, ...]) -> None:
-        width = max(map(len, self.commands)) + 2
-        commands = [(name, self.get_command(ctx, name)) for name in names]
-        with formatter.section(heading):
-            formatter.write_dl(
-                [
-                    (name.ljust(width - 2), command.get_short_help_str(200))
-                    for name, command in commands
-                    if command is not None
-                ]
-            )
-
-    def _write_global_options(self, ctx: Any, formatter: Any) -> None:
-        records = [record for option in self.get_params(ctx) if (record := option.get_help_record(ctx)) is not None]
-        with formatter.section("Options, before or after a command"):
-            formatter.write_dl(records)
