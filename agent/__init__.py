@@ -37,6 +37,7 @@ _EXPORTS: Final = {
     ),
     "agent.providers.extractive": "QuotingProvider",
     "agent.providers.ollama": "OllamaProvider",
+    "agent.providers.open": "open_provider",
     "agent.providers.openai": "OpenAICompatibleProvider",
     "agent.providers.retrying": "RetryingProvider",
     "agent.results": "Ending RunResult StopReason Usage",

@@ -46,6 +46,7 @@ from agent.providers.base import ToolCallPiece as ToolCallPiece
 from agent.providers.base import UsagePiece as UsagePiece
 from agent.providers.extractive import QuotingProvider as QuotingProvider
 from agent.providers.ollama import OllamaProvider as OllamaProvider
+from agent.providers.open import open_provider as open_provider
 from agent.providers.openai import OpenAICompatibleProvider as OpenAICompatibleProvider
 from agent.providers.retrying import RetryingProvider as RetryingProvider
 from agent.results import Ending as Ending

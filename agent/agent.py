@@ -191,7 +191,7 @@ class Agent:
         settings: AgentSettings | None = None,
         memory_options: MemoryOptions | None = None,
     ) -> RunResult[OutputT]:
-        """Answer *prompt* as ``run`` does, in plain scripts without an event loop."""
+        """Answer *prompt* as ``run`` does, in plain scripts; a running event loop stands still meanwhile."""
         run = self.run(
             prompt,
             session=session,

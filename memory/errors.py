@@ -84,7 +84,7 @@ class NoSuchMemory(MemoryLayerError):
 
     def __init__(self, id: str) -> None:
         self.id = id
-        super().__init__(f"no memory {id!r} here; `tellback memories` lists what there is")
+        super().__init__(f"no memory {id!r} here")
 
 
 class NotTrusted(MemoryLayerError):
@@ -134,7 +134,7 @@ class EmbedderMismatch(EmbedderError):
         self.given = given
         super().__init__(
             f"this memory holds vectors of {recorded}, the embedder is {given}; "
-            "use the recorded one, or re-embed the memory (`tellback reembed`)"
+            "use the recorded one, or re-embed the memory"
         )
 
 
@@ -147,7 +147,7 @@ class EmbedderChanged(EmbedderMismatch):
         text = (
             f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
             f"{nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
-            "the memory (`tellback reembed`)"
+            "the memory"
         )
         self.args = (text,)
 

@@ -17,7 +17,14 @@ import platformdirs
 
 from agent.assistant import setting_checks as check
 from agent.assistant.setting_checks import ConfigurationError as ConfigurationError
-from agent.assistant.setting_checks import Secret, http_address, ollama_address
+from agent.assistant.setting_checks import Secret, http_address
+from agent.providers.open import (
+    DEFAULT_ANTHROPIC_URL,
+    DEFAULT_OPENAI_URL,
+    ModelEndpoint,
+    model_endpoint,
+    ollama_address,
+)
 from vectorstore.persisted_names import FORMER_FOLDER
 from vectorstore.value_class import dataclass
 
@@ -33,9 +40,6 @@ class UnusableSetting(ValueError):
 
 
 CONFIG_VARIABLE = "TELLBACK_CONFIG"
-DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
-DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
-PROVIDER_KINDS = ("openai", "anthropic", "ollama")
 ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 """Settings that may hold a user name and a password."""
 KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
@@ -138,32 +142,19 @@ class AssistantSettings:
     mcp: McpSettings = McpSettings()
 
     @property
-    def kind(self) -> str:
-        """Kind of the provider: the prefix of the model's name (``ollama:NAME``), else the one with a key or host."""
-        prefix, colon, _ = (self.model or "").partition(":")
-        if colon and prefix in PROVIDER_KINDS:
-            return prefix
-        if self.base_url is None and self.api_key is None:
-            if self.anthropic_api_key is not None:
-                return "anthropic"
-            if self.ollama_host is not None:
-                return "ollama"
-        return "openai"
+    def vendor_variables(self) -> Mapping[str, str]:
+        """Keys and addresses of models by the environment variables of their vendors."""
+        values = {variable: getattr(self, name) for name, variable in _VENDOR_VARIABLES.items()}
+        return {
+            name: value.reveal() if isinstance(value, Secret) else value
+            for name, value in values.items()
+            if value is not None
+        }
 
     @property
-    def model_name(self) -> str:
-        """Name of the model, as its endpoint knows it."""
-        prefix, _, name = (self.model or "").partition(":")
-        return name if name and prefix in PROVIDER_KINDS else self.model or ""
-
-    @property
-    def endpoint(self) -> str:
-        """Address of the model's endpoint."""
-        if self.kind == "anthropic":
-            return self.anthropic_base_url or DEFAULT_ANTHROPIC_URL
-        if self.kind == "ollama":
-            return ollama_address(self.ollama_host or "")
-        return self.base_url or DEFAULT_OPENAI_URL
+    def model_endpoint(self) -> ModelEndpoint:
+        """Endpoint of the model."""
+        return model_endpoint(self.model or "", self.vendor_variables)
 
     @property
     def embedder_kind(self) -> str:
@@ -193,12 +184,7 @@ class AssistantSettings:
     @property
     def key_setting(self) -> str | None:
         """Name of the setting that is the key of the model's endpoint; None for an endpoint without."""
-        return {"openai": "api_key", "anthropic": "anthropic_api_key"}.get(self.kind)
-
-    @property
-    def key(self) -> str | None:
-        """Key of the model's endpoint, for this endpoint alone."""
-        return _secret_value(getattr(self, self.key_setting) if self.key_setting else None)
+        return {"openai": "api_key", "anthropic": "anthropic_api_key"}.get(self.model_endpoint.kind)
 
     def endpoint_of(self, key_setting: str) -> str:
         """Return the address of the endpoint that the key *key_setting* is for."""
@@ -210,7 +196,8 @@ class AssistantSettings:
     def embedding_key(self) -> str | None:
         """Key of the embedder's endpoint. OpenAI's key is used only if the endpoint is OpenAI's own."""
         shared = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_OPENAI_URL)
-        return _secret_value(self.embedding_api_key or (self.api_key if shared else None))
+        key = self.embedding_api_key or (self.api_key if shared else None)
+        return None if key is None else key.reveal()
 
     def __post_init__(self) -> None:
         for name, convert in _CHECKS.items():
@@ -391,7 +378,3 @@ def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
         # A relative path in the file starts at the file's folder, whatever folder the command runs in.
         values["memory"] = path.parent / Path(values["memory"]).expanduser()
     return {name: (value, str(path)) for name, value in values.items()}
-
-
-def _secret_value(value: Secret | None) -> str | None:
-    return None if value is None else value.reveal()

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.assistant.config import (
-    DEFAULT_ANTHROPIC_URL,
-    DEFAULT_OPENAI_URL,
     ENVIRONMENT_VARIABLES,
     AssistantSettings,
     Configuration,
@@ -22,8 +20,9 @@ from agent.assistant.config import (
     with_settings,
 )
 from agent.assistant.key_store import KEYRING_ORIGIN, keys_path, read_keys
-from agent.assistant.setting_checks import Secret, http_address, ollama_address
+from agent.assistant.setting_checks import Secret, http_address
 from agent.errors import AgentError
+from agent.providers.open import DEFAULT_ANTHROPIC_URL, DEFAULT_OPENAI_URL, ollama_address
 
 if TYPE_CHECKING:
     from agent.providers.base import ModelInfo

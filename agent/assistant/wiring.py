@@ -314,31 +314,17 @@ def make_model_settings(settings: AssistantSettings) -> ModelSettings:
 def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Provider:
     """Return the provider of the configured model; without a model, the one that answers with quotes."""
     from agent.providers.extractive import QuotingProvider
+    from agent.providers.open import open_provider
 
     if settings.model is None:
         return QuotingProvider()
-    name, url = settings.model_name, settings.endpoint
-    if settings.kind == "anthropic":
-        if settings.anthropic_api_key is None and settings.anthropic_base_url is None:
-            raise ConfigurationError(
-                f"model {settings.model} needs ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server of your own"
-            )
-        from agent.providers.anthropic import AnthropicProvider
-
-        return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
-    if settings.kind == "ollama":
-        from agent.providers.ollama import OllamaProvider
-
-        return OllamaProvider(name, base_url=url, client=client)
-    if settings.api_key is None and settings.base_url is None:
-        raise ConfigurationError(
-            f"model {settings.model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own; "
-            "ANTHROPIC_API_KEY or OLLAMA_HOST where it is theirs "
-            "(without TELLBACK_MODEL, questions are answered by quotes)"
+    try:
+        return open_provider(
+            settings.model, environment=settings.vendor_variables, client=client, server=settings.model_server
         )
-    from agent.providers.openai import OpenAICompatibleProvider
-
-    return OpenAICompatibleProvider(url, name, api_key=settings.key, client=client, server=settings.model_server)
+    except ArgumentError as error:
+        without = " (without TELLBACK_MODEL, questions are answered by quotes)"
+        raise ConfigurationError(f"model {settings.model}: {error.expected}{without}") from error
 
 
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:
@@ -351,7 +337,7 @@ def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy
         return None
     if kind == "turns":
         return FixedWindow(turns=int(size))
-    counter = counter_for_model(settings.model and settings.model_name)
+    counter = counter_for_model(settings.model and settings.model_endpoint.name)
     window, half = (TokenWindow(max(int(size) // part, 1), counter) for part in (1, 2))
     if kind == "tokens":
         return window

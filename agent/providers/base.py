@@ -72,6 +72,8 @@ class ModelSettings:
         budget = type(self.thinking) is int and self.thinking > 0
         if self.thinking is not None and self.thinking not in ("off", "on") and not budget:
             raise ArgumentError("thinking", self.thinking, '"off", "on" or a budget of tokens is needed')
+        if self.effort is not None and (not isinstance(self.effort, str) or not self.effort):
+            raise ArgumentError("effort", self.effort, 'a word of the provider such as "low" is needed')
         if self.thinking == "off" and self.effort is not None:
             raise ArgumentError("effort", self.effort, 'no effort goes with thinking="off"')
         if isinstance(self.stop, str):

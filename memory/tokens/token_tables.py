@@ -69,9 +69,7 @@ def folder_with_table(table: str, cache: Path | None = None) -> Iterator[Path]:
             return
     data = _compiled_table(table)
     if data is None:
-        raise TokenizerUnavailable(
-            f"no token table {table} on this machine; `tellback doctor --fix` fetches it, which is asked first"
-        )
+        raise TokenizerUnavailable(f"no token table {table} on this machine")
     kept = None
     if cache is not None or not _forbids_cache():
         with suppress(OSError):  # a full disk, a home that cannot be written

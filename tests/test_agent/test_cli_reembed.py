@@ -101,9 +101,9 @@ def test_reembed_migrates_all_entries_to_the_configured_embedder(server, tellbac
     monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
     found = tellback("recall", "Where is the archive?", "--json").json
     assert found["hits"][0]["text"] == "The archive is in Turin."
-    assert any("words alone" in note and "tellback reembed" in note for note in found["notes"])
+    assert any("words alone" in note and "re-embed the memory" in note for note in found["notes"])
     waits = tellback("remember", "The library is in Milan.", "--json").json
-    assert "tellback reembed" in waits["deferred"]
+    assert "re-embed the memory" in waits["deferred"]
     done = tellback("reembed", "--json")
     assert done.code == 0
     assert set(done.json) == KEYS

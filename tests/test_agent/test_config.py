@@ -15,7 +15,8 @@ from agent.assistant.config import (
     ConfigurationError,
     load_configuration,
 )
-from agent.assistant.setting_checks import Secret, http_address, ollama_address
+from agent.assistant.setting_checks import Secret, http_address
+from agent.providers.open import ollama_address
 
 
 def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):
@@ -144,7 +145,7 @@ def test_a_missing_file_in_tellback_config_is_a_configuration_error(tmp_path: Pa
 def test_settings_show_no_secret_in_their_repr() -> None:
     found = load(OPENAI_API_KEY="sk-secret", TELLBACK_EMBEDDING_API_KEY="sk-other", TELLBACK_MODEL="m")
     assert "sk-" not in repr(found) + str(found.settings) + str(found.settings.api_key)
-    assert found.settings.key == "sk-secret"
+    assert found.settings.model_endpoint.key == "sk-secret"
 
 
 def test_an_invalid_secret_is_not_shown_in_the_error(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_the_models_key_goes_to_an_embedder_at_the_same_endpoint_only() -> None:
     other = load(
         OPENAI_API_KEY="sk-a", OPENAI_BASE_URL="http://a.test/v1", TELLBACK_EMBEDDING_BASE_URL="http://b.test/v1"
     ).settings
-    assert (same.embedding_key, other.embedding_key, other.key) == ("sk-a", None, "sk-a")
+    assert (same.embedding_key, other.embedding_key, other.model_endpoint.key) == ("sk-a", None, "sk-a")
 
 
 @pytest.mark.parametrize(
@@ -176,21 +177,21 @@ def test_the_models_key_goes_to_an_embedder_at_the_same_endpoint_only() -> None:
 )
 def test_the_environment_decides_the_provider_of_a_plain_model_name(environ: dict, kind: str) -> None:
     settings = load(TELLBACK_MODEL="qwen3:8b", **environ).settings
-    assert (settings.kind, settings.model_name) == (kind, "qwen3:8b")
+    assert (settings.model_endpoint.kind, settings.model_endpoint.name) == (kind, "qwen3:8b")
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "ollama"])
 def test_a_provider_prefix_of_a_model_name_overrides_the_environment(kind: str) -> None:
     settings = load(TELLBACK_MODEL=f"{kind}:some:name", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings
-    assert (settings.kind, settings.model_name) == (kind, "some:name")
+    assert (settings.model_endpoint.kind, settings.model_endpoint.name) == (kind, "some:name")
 
 
 def test_a_key_is_used_for_its_own_endpoint_alone() -> None:
     settings = load(TELLBACK_MODEL="anthropic:m", OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-ant").settings
-    assert settings.key == "sk-ant"
-    assert settings.endpoint == "https://api.anthropic.com"
+    assert settings.model_endpoint.key == "sk-ant"
+    assert settings.model_endpoint.url == "https://api.anthropic.com"
     assert settings.embedding_key == "sk-a"
-    assert load(TELLBACK_MODEL="ollama:m", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings.key is None
+    assert load(TELLBACK_MODEL="ollama:m", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings.model_endpoint.key is None
 
 
 def test_the_embedding_endpoint_is_ollamas_host_only_if_no_other_endpoint_is_set() -> None:

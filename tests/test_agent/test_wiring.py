@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent import AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, ProviderFailed, QuotingProvider
+from agent import (
+    AnthropicProvider,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    ProviderFailed,
+    QuotingProvider,
+    open_provider,
+)
 from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import (
     make_embedder,
@@ -56,8 +63,29 @@ def test_a_model_with_a_key_or_base_url_uses_the_openai_compatible_provider(more
 
 
 def test_a_model_with_neither_key_nor_address_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY, or OPENAI_BASE_URL"):
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY is needed, or OPENAI_BASE_URL"):
         make_provider(AssistantSettings(model="m"), None)
+
+
+def test_a_program_opens_a_provider_by_the_name_of_a_model_and_the_variables_of_its_vendor(monkeypatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ArgumentError, match="ANTHROPIC_API_KEY is needed, or ANTHROPIC_BASE_URL"):
+        open_provider("anthropic:claude")
+    with pytest.raises(ArgumentError, match="OPENAI_API_KEY is needed"):
+        open_provider("gpt", environment={"OPENAI_API_KEY": ""})
+    with pytest.raises(ArgumentError, match="a name such as"):
+        open_provider(" ")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    claude = open_provider("anthropic:claude")
+    assert isinstance(claude, AnthropicProvider)
+    assert claude.model == "claude"
+    assert "sk-ant" not in repr(claude)
+    assert isinstance(open_provider("claude"), AnthropicProvider)
+    assert isinstance(open_provider("ollama:qwen3:8b"), OllamaProvider)
+    assert isinstance(
+        open_provider("openai:m", environment={"OPENAI_BASE_URL": "http://a/v1"}), OpenAICompatibleProvider
+    )
 
 
 def test_the_model_name_and_the_configured_keys_choose_the_provider() -> None:
@@ -206,7 +234,7 @@ def test_one_client_serves_several_event_loops() -> None:
     with OpenAIServer(Reply("One."), Reply("Two.")) as server:
         provider = make_provider(AssistantSettings(model="m", base_url=server.url), client)
         settings = AssistantSettings(model="m", base_url=server.url)
-        assert settings.endpoint == server.url
+        assert settings.model_endpoint.url == server.url
         from agent import Agent
 
         agent = Agent(provider)

@@ -161,9 +161,11 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
         return [{"model": model.name, "title": model.title, "context": model.context} for model in available]
 
     models = run(list_available())
-    current = settings.model_name
+    current = settings.model_endpoint.name
     if json:
-        print_json({"endpoint": _shown_address(settings.endpoint), "model": current or None, "models": models})
+        print_json(
+            {"endpoint": _shown_address(settings.model_endpoint.url), "model": current or None, "models": models}
+        )
         return
     print_table(
         ("model", "in use", "context"),
@@ -177,7 +179,7 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
         ],
     )
     if not models:
-        print_text(f"{_shown_address(settings.endpoint)} has no models")
+        print_text(f"{_shown_address(settings.model_endpoint.url)} has no models")
 
 
 def _kept_keys(configuration: Configuration) -> list[dict[str, str]]:
@@ -218,7 +220,8 @@ def _shown_setting(configuration: Configuration, name: str) -> dict[str, Any]:
 def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* for display: "set" for a key, an address without user name and password."""
     from agent.assistant.config import ADDRESS_SETTINGS
-    from agent.assistant.setting_checks import Secret, ollama_address
+    from agent.assistant.setting_checks import Secret
+    from agent.providers.open import ollama_address
 
     if isinstance(value, Secret):
         return "set"

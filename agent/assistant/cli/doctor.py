@@ -161,8 +161,8 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     has_model = settings.model is not None
     values = (
         ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
-        ("provider", settings.kind if has_model else "quotes"),
-        ("base_url", redacted_url(settings.endpoint) if has_model else "not used"),
+        ("provider", settings.model_endpoint.kind if has_model else "quotes"),
+        ("base_url", redacted_url(settings.model_endpoint.url) if has_model else "not used"),
         ("api_key", "set" if settings.key_setting and getattr(settings, settings.key_setting) else "not set"),
         ("embedder", settings.embedder),
         ("namespace", settings.namespace or "(default)"),
@@ -205,7 +205,7 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
 
         async with _probe_client(settings) as client:
             provider: Any = make_provider(settings, client)  # every provider of an endpoint lists its models
-            known = settings.model_name in [model.name for model in await provider.models()]
+            known = settings.model_endpoint.name in [model.name for model in await provider.models()]
         return "it answers, and has the model" if known else f"it answers, without {settings.model} in its list"
 
     async def embedder() -> str:

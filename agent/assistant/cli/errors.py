@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -24,6 +24,13 @@ EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, EXIT_PARTIAL, EXIT_INTERRUPTE
 
 if TYPE_CHECKING:
     from vectorstore import Finding
+
+_HINTS: Final = {
+    "NoSuchMemory": "; `tellback memories` lists what there is",
+    "EmbedderMismatch": " (`tellback reembed`)",
+    "TokenizerUnavailable": "; `tellback doctor --fix` fetches it, and asks first",
+}
+"""What the command line adds to errors of the memory, whose texts know no command."""
 
 # Typer keeps the base of its usage errors in a private module, which changes from version to version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -122,6 +129,7 @@ def describe_error(error: BaseException) -> tuple[int, str]:
         EXIT_FAILED: (memory.MemoryLayerError, agent_errors.AgentError),
     }
     line = one_line(str(error)) or type(error).__name__
+    line += next((hint for kind, hint in _HINTS.items() if isinstance(error, getattr(memory, kind))), "")
     for code, errors in kinds.items():
         if isinstance(error, errors):
             return code, line

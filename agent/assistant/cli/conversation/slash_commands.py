@@ -220,7 +220,7 @@ def _sources(chat: ChatSession, rest: str) -> None:
 def _model(chat: ChatSession, rest: str) -> None:
     settings = chat.opened.settings
     if not rest:
-        where = "" if settings.model is None else f", at {settings.endpoint}"
+        where = "" if settings.model is None else f", at {settings.model_endpoint.url}"
         print_note((settings.model or "no model; questions are answered by quotes") + where)
         return
     chat.change_model(rest)
