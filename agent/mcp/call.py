@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Self
 
 from agent.errors import ToolFailed
 
@@ -33,10 +33,13 @@ class McpCall:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationTokens:
-    """Tokens that bind a confirmation to exactly the items shown; they hold for ten minutes, in this process."""
+    """Tokens that bind a confirmation to exactly the items shown, for ten minutes, in all processes with their *key*.
 
+    A subject names revisions, so a token is used once: what it confirms changes them.
+    """
+
+    key: bytes = field(repr=False)
     clock: Callable[[], float] = time.time
-    _key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
 
     def issue(self, action: str, subject: Iterable[str]) -> str:
         """Return a token for *action* on *subject*."""
@@ -49,9 +52,14 @@ class ConfirmationTokens:
             return False
         return hmac.compare_digest(token.encode(), self._token(int(end), action, subject).encode())
 
+    @classmethod
+    def of(cls, key: bytes) -> Self:
+        """Return the tokens of the memory with the secret *key*, from which theirs is derived."""
+        return cls(hmac.new(key, b"confirmation", hashlib.sha256).digest())
+
     def _token(self, end: int, action: str, subject: Iterable[str]) -> str:
         words = "\0".join((str(end), action, *subject)).encode()
-        return f"{end}-{hmac.new(self._key, words, hashlib.sha256).hexdigest()[:24]}"
+        return f"{end}-{hmac.new(self.key, words, hashlib.sha256).hexdigest()[:24]}"
 
 
 class FailureLimit:

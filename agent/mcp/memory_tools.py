@@ -89,7 +89,10 @@ class MemoryServerTools:
     namespace: str = ""
     sensitive: bool = False
     within: Filter | None = None
-    tokens: ConfirmationTokens = field(default_factory=ConfirmationTokens)
+    tokens: ConfirmationTokens = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", ConfirmationTokens.of(self.memory.tombstones.key))
 
     async def search(
         self, query: Annotated[str, Field(min_length=1, max_length=4_000, description="What to look for.")]
@@ -298,7 +301,7 @@ class MemoryServerTools:
         if agreed:
             report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool", approved_by="user")
             return _done(f"Corrected {report.id}; the user agreed.", [report.id], report.operation)
-        subject = (id, str(memory.revision), text)
+        subject = (self.namespace, f"{id}@{memory.revision}", text)
         if confirm is None or not self.tokens.is_valid(confirm, "correct", subject):
             return self._unconfirmed("correct", subject, [item], "Nothing was changed. This is the user's own word")
         note = self._note(text, call, tags=memory.tags, replaces=(id,))
@@ -328,9 +331,10 @@ class MemoryServerTools:
         agreed = await call.ask("Forget this for good?\n\n" + "\n".join(lines))
         if agreed is False:
             return _declined()
-        if agreed is None and (confirm is None or not self.tokens.is_valid(confirm, "forget", affected)):
+        subject = [self.namespace, *(f"{memory.id}@{memory.revision}" for memory in concerned), *affected]
+        if agreed is None and (confirm is None or not self.tokens.is_valid(confirm, "forget", subject)):
             return self._unconfirmed(
-                "forget", affected, items, f"Nothing was forgotten. What would go: {len(affected)} in all"
+                "forget", subject, items, f"Nothing was forgotten. What would go: {len(affected)} in all"
             )
         receipt = await self.memory.forget(
             ids,

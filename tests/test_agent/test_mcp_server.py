@@ -169,6 +169,7 @@ async def test_without_elicitation_a_token_confirms_exactly_the_shown_change(mem
     async with connected(memory) as served:
         shown = await served.call("forget", ids=[id])
         wrong = await served.call("forget", ids=[other], confirm=shown.confirm)
+    async with connected(memory) as served:  # as another process would
         done = await served.call("forget", ids=[id], confirm=shown.confirm)
     assert not shown.done
     assert not wrong.done
@@ -177,6 +178,16 @@ async def test_without_elicitation_a_token_confirms_exactly_the_shown_change(mem
     assert [memory.id for memory in await memory.list()] == [other]
     await memory.undo(done.operation)  # no person's consent was seen, so it can be undone
     assert len(await memory.list()) == 2
+    async with connected(memory) as served:
+        assert not (await served.call("forget", ids=[id], confirm=shown.confirm)).done  # a token is used once
+
+
+async def test_a_token_for_words_that_have_changed_since_confirms_nothing(memory) -> None:
+    id = await users_memory(memory)
+    async with connected(memory) as served:
+        shown = await served.call("forget", ids=[id])
+        await memory.correct(id, "I live in Braga.", actor="user")
+        assert not (await served.call("forget", ids=[id], confirm=shown.confirm)).done
 
 
 async def test_a_correction_confirmed_by_token_has_no_user_trust(memory) -> None:
@@ -184,19 +195,20 @@ async def test_a_correction_confirmed_by_token_has_no_user_trust(memory) -> None
     async with connected(memory) as served:
         shown = await served.call("correct", id=id, text="The user lives in Lisbon.")
         done = await served.call("correct", id=id, text="The user lives in Lisbon.", confirm=shown.confirm)
+        again = await served.call("correct", id=id, text="The user lives in Lisbon.", confirm=shown.confirm)
         altered = await served.call("correct", id=id, text="The user lives in Rome.", confirm=shown.confirm)
-    assert (shown.done, done.done, altered.done) == (False, True, False)
+    assert [answer.done for answer in (shown, done, again, altered)] == [False, True, False, False]
     old, new = (await memory.get([id, done.ids[0]]))[:2]
     assert (old.text, old.valid_to is not None, new.trust) == ("I live in Porto.", True, Trust.TOOL)
 
 
 def test_a_confirmation_token_expires_after_ten_minutes() -> None:
     moment = datetime(2026, 5, 3, tzinfo=UTC)
-    tokens = ConfirmationTokens(clock=lambda: moment.timestamp())
+    tokens = ConfirmationTokens(b"key", clock=lambda: moment.timestamp())
     token = tokens.issue("forget", ["a"])
     assert tokens.is_valid(token, "forget", ["a"])
     assert not tokens.is_valid(token, "correct", ["a"])
-    assert not ConfirmationTokens().is_valid(token, "forget", ["a"])
+    assert not ConfirmationTokens(b"other").is_valid(token, "forget", ["a"])
     moment += timedelta(minutes=11)
     assert not tokens.is_valid(token, "forget", ["a"])
 
