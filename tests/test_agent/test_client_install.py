@@ -31,6 +31,12 @@ CLAUDE_SETTINGS = """{
 """
 
 
+@pytest.fixture
+def startable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every server for one that can start, which saves a process."""
+    monkeypatch.setattr("agent.assistant.clients.registration.start_failure", lambda command: "")
+
+
 def file_of(client: str) -> Path:
     """Return the file of a client's hooks."""
     hooks = hook_client(client).hook_file
@@ -79,8 +85,7 @@ def test_a_toml_edit_changes_one_table_and_leaves_the_rest() -> None:
     assert set_table(after, ("mcp_servers", "tellback"), {"command": 'C:\\t "é"', "args": ["mcp"]}) == after
     assert remove_table(after + "\n[mcp_servers.tellback.env]\nA = '1'\n", ("mcp_servers", "tellback")) == text
     for inline in ('mcp_servers = {tellback = {command = "x"}}', "mcp_servers.tellback.command = 'x'"):
-        with pytest.raises(ValueError, match="by hand"):
-            remove_table(inline, ("mcp_servers", "tellback"))
+        assert remove_table(inline, ("mcp_servers", "tellback")) == ""
 
 
 def test_claude_code_gets_server_hooks_and_skill_in_its_documented_form(tellback: CommandLine) -> None:
@@ -125,6 +130,65 @@ def test_install_changes_no_file_if_one_of_them_cannot_be_parsed(tellback: Comma
         assert "nothing was changed" in done.err
         assert [path.name for path in Path.home().rglob("*") if path.is_file()] == ["settings.json"]
         assert settings.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "text"),
+    [
+        ("cursor", ".cursor/mcp.json", ""),
+        ("cursor", ".cursor/mcp.json", "{}\n"),
+        ("cursor", ".cursor/mcp.json", "// mine\n"),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": {}}'),
+        ("cursor", ".cursor/mcp.json", '{\r\n  "mcpServers": {\r\n    "x": {"command": "x"}\r\n  }\r\n}\r\n'),
+        ("cursor", ".cursor/hooks.json", '{"version": 1}'),
+        ("cursor", ".cursor/hooks.json", '{"hooks": {"stop": []}}'),
+        ("claude-code", ".claude/settings.json", '{"hooks": {}}\n'),
+        ("zed", ".config/zed/settings.json", "{ // why\n}\n"),
+        ("codex", ".codex/config.toml", "# mine\n"),
+        ("codex", ".codex/config.toml", "[mcp_servers]\n"),
+        ("codex", ".codex/config.toml", 'model = "m"\r\n\r\n[mcp_servers.x]\r\ncommand = "x"\r\n'),
+    ],
+)
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.usefixtures("startable")
+def test_removal_leaves_a_file_that_was_there_as_it_was(
+    client: str, file: str, text: str, linked: bool, tellback: CommandLine, tmp_path: Path
+) -> None:
+    path = Path.home() / file
+    path.parent.mkdir(parents=True)
+    if linked:
+        path.symlink_to(tmp_path / "dotfile")
+    path.write_bytes(text.encode())
+    tellback.json("install", client)
+    assert b"tellback" in path.read_bytes()
+    assert (b"\r\n" in path.read_bytes()) == ("\r\n" in text)
+    tellback.json("install", client, "--remove")
+    assert (path.read_bytes().decode(), path.is_symlink()) == (text, linked)
+
+
+@pytest.mark.parametrize(
+    "entry", [{"command": "mine", "args": ["mcp"]}, {"type": "http", "url": "http://localhost/mcp"}]
+)
+@pytest.mark.usefixtures("startable")
+def test_a_users_own_server_of_that_name_is_neither_replaced_nor_removed(entry: Any, tellback: CommandLine) -> None:
+    path = Path.home() / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    text = json.dumps({"mcpServers": {"tellback": entry}})
+    path.write_text(text)
+    done = tellback("install", "cursor")
+    assert (done.code, path.read_text()) == (2, text)
+    assert "rename or remove that first" in done.err
+    assert tellback.json("install", "cursor", "--remove")["changed"] == []
+
+
+@pytest.mark.usefixtures("startable")
+def test_a_pipe_in_the_place_of_a_file_is_refused(tellback: CommandLine) -> None:
+    path = Path.home() / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    done = tellback("install", "cursor")
+    assert (done.code, "no regular file" in done.err) == (2, True)
+    assert "cursor" in tellback("install").out
 
 
 def test_a_symlinked_configuration_file_stays_a_symlink(tellback: CommandLine, tmp_path: Path) -> None:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import glob
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from memory import ArgumentError
+
+_BACKUP_MARK: Final = ".before-tellback-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,11 @@ def file_change(path: Path, edit: Callable[[str], str | None]) -> FileChange:
 
     A file that cannot be read, or that *edit* refuses with ``ValueError``, raises ``ArgumentError``.
     """
+    if path.exists() and not path.is_file():
+        raise ArgumentError("client", str(path), "is no regular file; nothing was changed")
     try:
         before = path.read_bytes().decode("utf-8") if path.exists() else None
-        after = edit(before or "")
+        after = _edited_lines(edit, before or "")
     except UnicodeDecodeError as error:
         raise ArgumentError("client", str(path), "is not UTF-8 text; nothing was changed") from error
     except OSError as error:
@@ -57,6 +63,22 @@ def file_change(path: Path, edit: Callable[[str], str | None]) -> FileChange:
     except ValueError as error:
         raise ArgumentError("client", str(path), f"cannot be edited: {error}; nothing was changed") from error
     return FileChange(path, before, None if before is None and not after else after)
+
+
+def _edited_lines(edit: Callable[[str], str | None], text: str) -> str | None:
+    """Return *text* after *edit*, which sees line feeds alone; a file of Windows' line ends keeps them."""
+    windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
+    after = edit(text.replace("\r\n", "\n") if windows else text)
+    return after.replace("\n", "\r\n") if windows and after is not None else after
+
+
+def earlier_texts(path: Path) -> list[str]:
+    """Return the texts of the backups beside *path*, newest first; those that cannot be read are left out."""
+    target, texts = path.resolve(), []
+    for backup in sorted(target.parent.glob(glob.escape(target.name) + _BACKUP_MARK + "*"), reverse=True):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            texts.append(backup.read_bytes().decode("utf-8"))
+    return texts
 
 
 def write_changes(changes: Sequence[FileChange], *, now: datetime) -> list[FileChange]:
@@ -77,7 +99,7 @@ def write_changes(changes: Sequence[FileChange], *, now: datetime) -> list[FileC
 
 def _back_up(path: Path, now: datetime) -> Path:
     target = path.resolve()
-    stem = f"{target.name}.before-tellback-{now:%Y%m%d-%H%M%S}"
+    stem = f"{target.name}{_BACKUP_MARK}{now:%Y%m%d-%H%M%S}"
     for attempt in range(100):
         backup = target.with_name(stem + (f"-{attempt}" if attempt else ""))
         try:

@@ -51,7 +51,12 @@ def parse_json(text: str) -> Any:
 
     Invalid JSON raises ``ValueError`` with the line.
     """
-    return _parse(text).value if _SPACE.sub("", text) else {}
+    return _parse(text).value if has_value(text) else {}
+
+
+def has_value(text: str) -> bool:
+    """Return whether *text* has more than spaces and comments."""
+    return _SPACE.sub("", text) != ""
 
 
 def set_member(text: str, path: Sequence[str], value: Any) -> str:
@@ -60,7 +65,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
     The key of an item in an array is its index; ``NEW_ITEM`` appends to an array, which is created where it is missing.
     A value of another type on the way raises ``ValueError``.
     """
-    if not _SPACE.sub("", text):
+    if not has_value(text):
         text += "{}\n"
     node = _parse(text)
     for depth, key in enumerate(path):
@@ -78,24 +83,35 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
     return text[: node.start] + _dumped(text, value, _indent_at(text, node.start)) + text[node.end :]
 
 
-def remove_member(text: str, path: Sequence[str]) -> str:
-    """Return *text* without the member at *path*, and without the objects that become empty."""
-    node = _parse(text) if _SPACE.sub("", text) else None
+def remove_member(text: str, path: Sequence[str], *, kept: Any = None) -> str:
+    """Return *text* without the member at *path*, and without the objects and arrays that become empty.
+
+    Those that the value *kept* has, too, stay empty.
+    """
+    node = _parse(text) if has_value(text) else None
     for key in path[:-1]:
         member = None if node is None else node.member(key)
         node = None if member is None else member.value
     removed = None if node is None else node.member(path[-1])
     if node is None or removed is None:
         return text
-    if len(node.members) == 1 and len(path) > 1:
-        return remove_member(text, path[:-1])
+    if len(node.members) == 1 and len(path) > 1 and not _holds(kept, path[:-1]):
+        return remove_member(text, path[:-1], kept=kept)
     place = node.members.index(removed)
     if place + 1 < len(node.members):
         start, end = removed.start, node.members[place + 1].start
     else:
         start = node.members[place - 1].value.end if place else node.start + 1
-        end = removed.value.end
+        end = removed.value.end if place or text[removed.value.end : node.end - 1].strip(" \t\r\n,") else node.end - 1
     return text[:start] + text[end:]
+
+
+def _holds(value: Any, path: Sequence[str]) -> bool:
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True
 
 
 def _with_new_member(text: str, node: _Node, key: str, value: Any) -> str:

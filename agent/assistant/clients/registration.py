@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from agent.assistant.clients.config_files import FileChange, file_change
-from agent.assistant.clients.json_edit import NEW_ITEM, parse_json, remove_member, set_member
+from agent.assistant.clients.config_files import FileChange, earlier_texts, file_change
+from agent.assistant.clients.json_edit import NEW_ITEM, has_value, parse_json, remove_member, set_member
 from agent.assistant.clients.toml_edit import remove_table, set_table
 from memory import ArgumentError
 
@@ -27,7 +27,8 @@ SERVER_NAME: Final = "tellback"
 """Name of the memory server in the files of clients."""
 _SECONDS_TO_START: Final = 60
 """Seconds that a start may take: the first one after an installation compiles every module."""
-_Edit: TypeAlias = Callable[[str], str | None]
+_PROGRAM_NAMES: Final = (SERVER_NAME, f"{SERVER_NAME}.exe")
+_Edit: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +72,34 @@ class ServerFile:
     def registered(self) -> list[str]:
         """Return the command of our server in the file; empty where it has none, or cannot be read."""
         try:
-            text = self.path.read_text(encoding="utf-8")
-            servers = (tomllib.loads(text) if self.form == "toml" else _object(text)).get(self.key)
+            entry = self._entry_in(self.path.read_text(encoding="utf-8")) if self.path.is_file() else None
         except (OSError, ValueError):
             return []
-        entry = servers.get(SERVER_NAME) if isinstance(servers, dict) else None
-        if not isinstance(entry, dict):
-            return []
-        program, arguments = entry.get("command"), entry.get("args")
-        words = [
-            *(program if isinstance(program, list) else [program]),
-            *(arguments if isinstance(arguments, list) else []),
-        ]
-        return words if all(isinstance(word, str) for word in words) else []
+        return _command_of(entry) if _runs_ours(entry) else []
 
-    def edit(self, launch: Launch | None) -> _Edit:
-        """Return the edit that adds our server, started by *launch*; None takes it out."""
-        keys = (self.key, SERVER_NAME)
+    def with_ours(self, launch: Launch, text: str) -> str:
+        """Return *text* with our server, started by *launch*; ``ValueError`` where another has its name."""
+        entry = self._entry_in(text)
+        if entry is not None and not _runs_ours(entry):
+            raise ValueError(f"it has a server '{SERVER_NAME}' that is not this program: rename or remove that first")
+        edit = set_table if self.form == "toml" else set_member
+        return edit(text, (self.key, SERVER_NAME), self.entry(launch))
+
+    def without_ours(self, original: str, text: str) -> str:
+        """Return *text* without our server; *original* is the text before it was added."""
+        if not _runs_ours(self._entry_in(text)):
+            return text
+        path, values = (self.key, SERVER_NAME), self._values(original)
         if self.form == "toml":
-            return partial(remove_table, path=keys) if launch is None else partial(_set_toml, keys, self.entry(launch))
-        return partial(_remove_json, keys) if launch is None else partial(_set_json, keys, self.entry(launch))
+            return remove_table(text, path, kept=self.key in values)
+        return remove_member(text, path, kept=values)
+
+    def _values(self, text: str) -> dict[str, Any]:
+        return tomllib.loads(text) if self.form == "toml" else _object(text)
+
+    def _entry_in(self, text: str) -> Any:
+        servers = self._values(text).get(self.key)
+        return servers.get(SERVER_NAME) if isinstance(servers, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +113,15 @@ class HookFile:
     entries: Callable[[Callable[[str], str]], Mapping[str, Mapping[str, Any]]]
     head: Mapping[str, Any] = field(default_factory=dict)
 
-    def edit(self, client: str, launch: Launch | None) -> _Edit:
-        """Return the edit that adds our hooks of *client*; None takes them out."""
-        if launch is None:
-            return partial(self._without_ours, client)
-        entries = self.entries(partial(launch.hook_command, client))
-        return partial(self._with_ours, client, entries)
-
     def registered(self, client: str) -> dict[str, str]:
         """Return the command of our hook of *client* for each event that has one; ``ValueError`` for no JSON."""
         hooks = _hooks_of(self.path.read_text(encoding="utf-8")) if self.path.is_file() else {}
         commands = {event: [*_our_commands(items, client)] for event, items in hooks.items()}
         return {event: ours[-1] for event, ours in commands.items() if ours}
 
-    def _with_ours(self, client: str, entries: Mapping[str, Mapping[str, Any]], text: str) -> str:
+    def with_ours(self, client: str, launch: Launch, text: str) -> str:
+        """Return *text* with our hooks of *client*, which run the commands of *launch*."""
+        entries = self.entries(partial(launch.hook_command, client))
         for name, value in self.head.items():
             if name not in _object(text):
                 text = set_member(text, (name,), value)
@@ -130,10 +134,17 @@ class HookFile:
                     text = set_member(text, ("hooks", event, NEW_ITEM), dict(entry))
         return text
 
-    def _without_ours(self, client: str, text: str) -> str | None:
-        for event in _hooks_of(text):
-            text = _without_event(client, event, text)
-        return None if _object(text) == self.head else text
+    def without_ours(self, client: str, original: str, text: str) -> str:
+        """Return *text* without our hooks of *client*; *original* is the text before they were added."""
+        before = _object(original)
+        had_ours = {event for event, items in _hooks_of(text).items() if _our_places(items, client)}
+        for event in had_ours:
+            text = _without_event(client, event, text, kept=before)
+        for name, value in self.head.items() if had_ours else ():
+            left = _object(text)
+            if left.get(name) == value and name not in before and (original or {*left} <= {*self.head}):
+                text = remove_member(text, (name,))
+        return text
 
 
 def planned_changes(
@@ -146,16 +157,60 @@ def planned_changes(
 ) -> list[FileChange]:
     """Return the file changes that connect *client* by *launch*; without it, those that remove our entries.
 
-    A file that cannot be parsed raises ``ArgumentError``.
+    A file that cannot be parsed, or has another server of our name, raises ``ArgumentError``.
     """
-    edits: dict[Path, list[_Edit]] = {server.path: [server.edit(launch)]}
+    additions: dict[Path, list[_Edit]] = {}
+    removals: dict[Path, list[Callable[[str, str], str]]] = {}
+    additions[server.path] = [partial(server.with_ours, launch)] if launch else []
+    removals[server.path] = [server.without_ours]
     if hooks is not None:
-        edits.setdefault(hooks.path, []).append(hooks.edit(client, launch))
-    changes = [file_change(path, partial(_edited, parts)) for path, parts in edits.items()]
+        additions.setdefault(hooks.path, []).extend([partial(hooks.with_ours, client, launch)] if launch else [])
+        removals.setdefault(hooks.path, []).append(partial(hooks.without_ours, client))
+    changes = [
+        file_change(path, partial(_added, additions[path]) if launch else partial(_removed, path, removals[path]))
+        for path in removals
+    ]
     for path, content in skills.items():
         change = file_change(path, partial(_whole_file, content if launch else None))
         changes.append(replace(change, is_ours=change.before == content))
     return changes
+
+
+def _whole_file(content: str | None, text: str) -> str | None:
+    return content
+
+
+def _added(edits: Sequence[_Edit], text: str) -> str:
+    for edit in edits:
+        text = edit(text)
+    return text
+
+
+def _removed(path: Path, edits: Sequence[Callable[[str, str], str]], text: str) -> str | None:
+    """Return *text* without our entries; None for a file of ours alone.
+
+    A file is ours alone where no backup beside it is without our entries, for installing makes a backup of a file that
+    was there. That backup also tells which objects were empty before.
+    """
+
+    def removed(text: str, original: str) -> str:
+        return _added([partial(edit, original) for edit in edits], text)
+
+    def is_without_ours(backup: str) -> bool:
+        try:
+            return removed(backup, backup) == backup
+        except ValueError:
+            return False
+
+    original = next(filter(is_without_ours, (backup.replace("\r\n", "\n") for backup in earlier_texts(path))), None)
+    after = removed(text, original or "")
+    if after == text:
+        return text
+    is_blank = after.strip() in ("", "{}")
+    if original is None:
+        return None if is_blank and not path.is_symlink() else after
+    held_no_value = after.rstrip().endswith("{}") and not has_value(original)
+    return after.rstrip().removesuffix("{}") if held_no_value else after
 
 
 def matched_hooks(
@@ -212,27 +267,21 @@ def program_of(command: str) -> Path:
     return Path(words[0].strip('"')) if words else Path()
 
 
-def _edited(edits: Sequence[_Edit], text: str) -> str | None:
-    for edit in edits:
-        text = edit(text) or ""
-    return text or None
+def _command_of(entry: Any) -> list[str]:
+    """Return the program and arguments of a server's *entry*; empty for one that starts no program."""
+    if not isinstance(entry, dict):
+        return []
+    program, arguments = entry.get("command"), entry.get("args")
+    words = [
+        *(program if isinstance(program, list) else [program]),
+        *(arguments if isinstance(arguments, list) else []),
+    ]
+    return words if all(isinstance(word, str) for word in words) else []
 
 
-def _set_json(keys: Sequence[str], entry: Mapping[str, Any], text: str) -> str:
-    return set_member(text, keys, entry)
-
-
-def _remove_json(keys: Sequence[str], text: str) -> str | None:
-    text = remove_member(text, keys)
-    return text if _object(text) else None
-
-
-def _set_toml(keys: Sequence[str], entry: Mapping[str, Any], text: str) -> str:
-    return set_table(text, keys, entry)
-
-
-def _whole_file(content: str | None, text: str) -> str | None:
-    return content
+def _runs_ours(entry: Any) -> bool:
+    words = _command_of(entry)
+    return "mcp" in words and any(re.split(r"[\\/]", word)[-1] in _PROGRAM_NAMES for word in words)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -252,11 +301,14 @@ def _hooks_of(text: str) -> dict[str, Any]:
     return hooks
 
 
-def _without_event(client: str, event: str, text: str) -> str:
-    """Return *text* without our handlers of *event*; a group that others share stays without ours."""
+def _without_event(client: str, event: str, text: str, *, kept: Any = None) -> str:
+    """Return *text* without our handlers of *event*; a group that others share stays without ours.
+
+    Objects and arrays that become empty stay where *kept* has them.
+    """
     places = _our_places(_hooks_of(text).get(event, []), client)
     for place in reversed(places):
-        text = remove_member(text, ("hooks", event, *place))
+        text = remove_member(text, ("hooks", event, *place), kept=kept)
     return text
 
 
