@@ -16,44 +16,6 @@ from typing import Final
 if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is not held back by pip
     raise ImportError(f"Tellback needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})")
 
-_EXPORTS: Final = {
-    "agent.agent": "Agent",
-    "agent.approval": "ApprovalRequest approval_except approval_never",
-    "agent.agent_memory": "AgentMemory MemoryOptions",
-    "agent.configuration": "AgentSettings",
-    "agent.errors": (
-        "AgentError ApprovalUnavailable ArgumentError DeadlinePassed MemoryUnavailable ProviderError ProviderFailed "
-        "RequestRefused RunError StopRun ToolFailed Unsupported"
-    ),
-    "agent.events": (
-        "ApprovalRequested Hooks MemoryRecalled MemoryStored RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded "
-        "ToolStarted WarningIssued"
-    ),
-    "agent.middleware.base": "RunMiddleware ToolInvocation",
-    "agent.middleware.resilience": "CircuitBreaker RateLimit Retry",
-    "agent.providers.anthropic": "AnthropicProvider",
-    "agent.providers.base": (
-        "ModelSettings Provider Request StopPiece TextPiece ThinkingPiece ToolCallPiece UsagePiece"
-    ),
-    "agent.providers.extractive": "QuotingProvider",
-    "agent.providers.ollama": "OllamaProvider",
-    "agent.providers.open": "open_provider",
-    "agent.providers.openai": "OpenAICompatibleProvider",
-    "agent.providers.retrying": "RetryingProvider",
-    "agent.results": "Ending RunResult StopReason Usage",
-    "agent.subagent": "AgentTool",
-    "agent.tool_executor": "ToolPolicy",
-    "agent.tools.base": "AuthorizationDecision Tool ToolContext",
-    "agent.tools.builtin": "calculator clock",
-    "agent.tools.files": "file_tools note_tools",
-    "agent.tools.function": "ChainedTool tool",
-    "agent.tools.knowledge": "knowledge_tools",
-    "agent.tools.memory": "memory_tools",
-    "agent.tools.pagination": "ResultPagination",
-    "agent.usage": "Prices RunLimits",
-}
-"""The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
-
 
 def _refuse_foreign(name: str) -> None:
     """Raise ``ImportError`` if Python finds another module in the place of our package *name*.
@@ -77,7 +39,7 @@ _refuse_foreign("vectorstore")
 
 from vectorstore.lazy_face import LazyFace as _LazyFace  # noqa: E402  # behind the refusal of another vectorstore
 
-_FACE: Final = _LazyFace(__name__, _EXPORTS)
+_FACE: Final = _LazyFace(__name__)
 __all__ = _FACE.names
 __getattr__ = _FACE.load
 __dir__ = _FACE.list

@@ -106,6 +106,8 @@ def _open_copy(path: Path) -> LongTermMemory:
 
 def _store_url(path: str | os.PathLike[str]) -> str:
     """Return the address of the store at *path*, which may be one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError("path", path, 'the path of a file is needed, or an address such as "sqlite:///memory.db"')
     name = os.fsdecode(path)
     if name == ":memory:":
         raise ArgumentError("path", name, 'a file is needed, or "numpy:" for a memory in this process alone')

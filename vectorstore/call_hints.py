@@ -1,19 +1,20 @@
-"""Call hints: sentences for calls of the public names that were written wrongly, in the place of Python's own words.
+"""Call hints: an unknown keyword of a public name is answered with the one that was meant.
 
-An unknown keyword names the one that was meant; a forgotten ``await`` or ``async`` says where it belongs. Faces add
-hints to a name when it is first used (``LazyFace``); a class whose objects come from a factory is decorated
-(``with_hints``). A call that is right pays for one more frame: the hint is looked for when a call has failed.
+Faces add hints to a name when it is first used (``LazyFace``); a class whose objects come from a factory is decorated
+(``with_hints``). A call that is right pays for one more frame: the hint is looked for when a call has failed. The
+signature that tools see has the keywords of ``**options: Unpack[…]`` by name.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache, wraps
-from types import AsyncGeneratorType, CoroutineType, FunctionType, TracebackType
-from typing import Any, ClassVar, Final, NoReturn, TypeVar
+from inspect import Parameter, Signature, signature, unwrap
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeVar
 
 HintedT = TypeVar("HintedT")
 _OUR_PACKAGES: Final = frozenset({"vectorstore", "memory", "agent"})
@@ -79,96 +80,14 @@ def unknown_keyword(function: str, name: str, known: Collection[str]) -> TypeErr
     return TypeError(f"{function} takes no {name}=; {hint}")
 
 
-class _NotYetAResult:
-    """Base of what a call returns before it is awaited: uses as if it were the result raise with *_remedy*."""
-
-    _remedy: ClassVar[str]
-
-    def __init__(self, awaited: Any, name: str) -> None:
-        self._awaited = awaited
-        self._name = name
-
-    @property
-    def _problem(self) -> str:
-        return self._remedy.format(name=self._name, call=f"{self._name.rpartition('.')[2]}(…)")
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(("cr_", "ag_", "__")):
-            return getattr(self._awaited, name)
-        raise AttributeError(f"{self._problem}, before .{name}")
-
-    def __repr__(self) -> str:
-        return repr(self._awaited)
-
-    def _refused(self, *_: object) -> NoReturn:
-        raise TypeError(self._problem)
-
-    __iter__ = __getitem__ = __len__ = __contains__ = __bool__ = _refused
-    __enter__ = __exit__ = __aenter__ = __aexit__ = _refused
-
-
-class AwaitedCall(_NotYetAResult, Coroutine[Any, Any, Any]):
-    """Coroutine of a call; without ``await`` it says so."""
-
-    _remedy = "{name} was not awaited: write `await …{call}`, or `run_sync(…{call})` in a plain script"
-    __aiter__ = _NotYetAResult._refused
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._awaited.__await__()  # type: ignore[no-any-return]
-
-    def send(self, value: Any) -> Any:
-        """Go on with *value*, as an event loop does."""
-        return self._awaited.send(value)
-
-    def throw(self, kind: Any, value: BaseException | object = None, trace: TracebackType | None = None) -> Any:
-        """Go on with an error, as an event loop does."""
-        error = kind if isinstance(kind, BaseException) else value if isinstance(value, BaseException) else kind()
-        return self._awaited.throw(error.with_traceback(trace) if trace is not None else error)
-
-    def close(self) -> None:
-        """End the call."""
-        self._awaited.close()
-
-
-class AwaitedStream(_NotYetAResult, AsyncGenerator[Any, Any]):
-    """Asynchronous generator of a call; iterated without ``async``, or awaited, it says so."""
-
-    _remedy = "{name} is a stream: write `async for item in …{call}` inside an `async def`"
-    __next__ = __await__ = _NotYetAResult._refused
-
-    def __anext__(self) -> Coroutine[Any, Any, Any]:
-        return self._awaited.__anext__()  # type: ignore[no-any-return]
-
-    def asend(self, value: Any) -> Coroutine[Any, Any, Any]:
-        """Go on with *value*."""
-        return self._awaited.asend(value)  # type: ignore[no-any-return]
-
-    def athrow(self, kind: Any, *rest: Any) -> Coroutine[Any, Any, Any]:
-        """Go on with an error."""
-        return self._awaited.athrow(kind, *rest)  # type: ignore[no-any-return]
-
-    def aclose(self) -> Coroutine[Any, Any, None]:
-        """End the stream."""
-        return self._awaited.aclose()  # type: ignore[no-any-return]
-
-
-_AWAITED: Final[Mapping[type, Callable[[Any, str], object]]] = {
-    CoroutineType: AwaitedCall,
-    AsyncGeneratorType: AwaitedStream,
-}
-
-
 @cache
 def _hint_class(cls: type) -> None:
     for base in (*cls.__mro__, type(cls)):
-        if base.__module__.partition(".")[0] in _OUR_PACKAGES:
+        if not _OUR_PACKAGES.isdisjoint(base.__module__.split(".")[:2]):
             _hint_methods(base)
-    if _is_protocol(cls):
-        return
-    pydantic_model = cls if hasattr(cls, "model_fields") else None
-    cls.__init__ = _hinted(cls.__init__, cls.__name__, parameters_of=pydantic_model)  # type: ignore[misc]
-    if hasattr(cls, "__aenter__") and not hasattr(cls, "__enter__"):
-        cls.__enter__ = cls.__exit__ = _without_async(cls.__name__)  # type: ignore[attr-defined]
+    if not _is_protocol(cls):
+        pydantic_model = cls if hasattr(cls, "model_fields") else None
+        cls.__init__ = _hinted(cls.__init__, cls.__name__, parameters_of=pydantic_model)  # type: ignore[misc]
 
 
 def _hint_methods(cls: type) -> None:
@@ -193,7 +112,7 @@ def _hinted(
         if function._call_hints_of == title:
             return function
         function = function.__wrapped__  # type: ignore[attr-defined]
-    code = getattr(function, "__code__", None)
+    code: CodeType | None = getattr(function, "__code__", None)
     flags = 0 if code is None else code.co_flags
     checks_first = bool(flags & _CO_VARKEYWORDS)  # unknown ones would go in, to be noticed late or never
 
@@ -202,14 +121,18 @@ def _hinted(
         if checks_first and options:
             _check_keywords(options, parameters_of or function, title)
         try:
-            result = function(*arguments, **options)
+            return function(*arguments, **options)
         except (TypeError, ValueError):
             _check_keywords(options, parameters_of or function, title)
             raise
-        awaited = _AWAITED.get(type(result))
-        return result if awaited is None else awaited(result, title)
 
     called._call_hints_of = title  # type: ignore[attr-defined]
+    if checks_first and parameters_of is None and (full := _full_signature(function)) is not None:
+        called.__signature__ = full  # type: ignore[attr-defined]
+    origin = getattr(unwrap(function), "__code__", None)
+    if origin is not None:  # ``inspect.getsourcefile`` asks the code, and follows no ``__wrapped__``
+        place = {"co_filename": origin.co_filename, "co_firstlineno": origin.co_firstlineno}
+        called.__code__ = called.__code__.replace(**place)  # type: ignore[attr-defined]
     return _as_coroutine_function(called) if flags & _CO_COROUTINE else called
 
 
@@ -223,20 +146,31 @@ def _check_keywords(names: Iterable[str], function: Callable[..., Any], title: s
 @cache
 def _keywords_of(function: Callable[..., Any]) -> frozenset[str] | None:
     """Return the keywords that *function* takes, those of ``**options: Unpack[…]`` too; None where it takes any."""
-    from inspect import Parameter, signature, unwrap
-
     if function is object.__init__:
         return frozenset()
-    names = set()
-    for parameter in signature(function).parameters.values():
-        if parameter.kind is Parameter.VAR_KEYWORD:
-            options = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
-            if options is None:
-                return None
-            names |= set(unwrap(function).__globals__[options[1]].__annotations__)
-        elif parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY):
-            names.add(parameter.name)
-    return frozenset(names - {"self", "cls"})
+    parameters = (_full_signature(function) or signature(function)).parameters.values()
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return frozenset(parameter.name for parameter in parameters if parameter.kind in kinds) - {"self", "cls"}
+
+
+def _full_signature(function: Callable[..., Any]) -> Signature | None:
+    """Return the signature with the keywords of ``**options: Unpack[…]`` by name; None without such options.
+
+    An option that may be left out has the default ``...``.
+    """
+    short = signature(function)
+    *named, last = short.parameters.values() or [Parameter("none", Parameter.KEYWORD_ONLY)]
+    options = re.fullmatch(r"Unpack\[(\w+)\]", str(last.annotation))
+    if last.kind is not Parameter.VAR_KEYWORD or options is None:
+        return None
+    fields = unwrap(function).__globals__[options[1]]
+    for name, annotation in fields.__annotations__.items():
+        default = ... if name in fields.__optional_keys__ else Parameter.empty
+        text = getattr(annotation, "__forward_arg__", annotation)
+        named.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=text))
+    return short.replace(parameters=named)
 
 
 def _as_coroutine_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -249,10 +183,3 @@ def _as_coroutine_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
     function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
     return function
-
-
-def _without_async(name: str) -> Callable[..., NoReturn]:
-    def refused(*_: object) -> NoReturn:
-        raise TypeError(f"{name} is opened with `async with`, inside an `async def`")
-
-    return refused

@@ -1,26 +1,36 @@
 """Lazy face: public names of a package that are imported, each from its own module, when they are first used.
 
-A program then loads only the parts that it needs. A stub beside the package lists the same names for type checkers.
+A program then loads only the parts that it needs. The names stand once, in the stub (``.pyi``) beside the package that
+type checkers read too: a line ``from .module import Name as Name`` each.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import resolve_name
+from typing import Final
+
+_IMPORT: Final = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
 
 class LazyFace:
-    """Names of *package* by the module that defines them: *exports* has a module's names in one text.
+    """Names of *package*, as its stub lists them.
 
     A package takes ``names`` for its ``__all__``, ``load`` for its ``__getattr__`` and ``list`` for its ``__dir__``.
-    With *hints*, calls that are written wrongly say what is right (``call_hints``).
+    With *hints*, calls with an unknown keyword name the one that was meant (``call_hints``).
     """
 
-    def __init__(self, package: str, exports: Mapping[str, str], *, hints: bool = True) -> None:
+    def __init__(self, package: str, *, hints: bool = True) -> None:
         self._package = package
         self._hints = hints
-        self.modules = {name: module for module, names in exports.items() for name in names.split()}
+        spec = sys.modules[package].__spec__
+        assert spec is not None, package
+        assert spec.origin is not None, package
+        with open(spec.origin + "i", encoding="utf-8") as stub:  # noqa: PTH123  # pathlib would be imported for it alone
+            lines = _IMPORT.findall(stub.read())
+        self.modules = {name: resolve_name(module, spec.parent) for module, name in lines}
         self.names = tuple(sorted(self.modules))
 
     def load(self, name: str) -> object:

@@ -1,10 +1,10 @@
-"""The names of ``memory.http`` for type checkers; __init__.py imports each when it is first used."""
+"""The names of ``memory.http``; the package imports each when it is first used."""
 
-from memory.errors import HttpConnectError as HttpConnectError
-from memory.errors import HttpError as HttpError
-from memory.errors import HttpStatusError as HttpStatusError
-from memory.errors import HttpTimeout as HttpTimeout
-from memory.http.client import HttpClient as HttpClient
-from memory.http.client import HttpWait as HttpWait
-from memory.http.client import ServerEvent as ServerEvent
-from memory.http.client import Timeouts as Timeouts
+from ..errors import HttpConnectError as HttpConnectError
+from ..errors import HttpError as HttpError
+from ..errors import HttpStatusError as HttpStatusError
+from ..errors import HttpTimeout as HttpTimeout
+from .client import HttpClient as HttpClient
+from .client import HttpWait as HttpWait
+from .client import ServerEvent as ServerEvent
+from .client import Timeouts as Timeouts

@@ -17,7 +17,6 @@ from agent import (
     Hooks,
     OllamaProvider,
     QuotingProvider,
-    Request,
     RunLimits,
     RunMiddleware,
     Tool,
@@ -26,7 +25,6 @@ from agent import (
 )
 from memory import (
     ArgumentError,
-    HashingEmbedder,
     InMemoryHistory,
     LongTermMemory,
     Memory,
@@ -115,39 +113,6 @@ def test_every_public_constructor_and_function_names_its_keywords(face: str) -> 
     for name, value in called.items():
         with pytest.raises(TypeError, match=f"^{name} takes no unheard_of=; it takes "):
             value(unheard_of=1)
-
-
-@pytest.mark.parametrize(
-    "use", [lambda found: found[0], lambda found: found.text, list, len, bool, aiter, lambda found: "x" in found]
-)
-async def test_a_missing_await_raises_with_the_correct_code(memory: LongTermMemory, use: Callable[..., Any]) -> None:
-    for call, name in (
-        (memory.recall("x"), "LongTermMemory.recall"),
-        (Agent(QuotingProvider()).run("x"), "Agent.run"),
-        (HashingEmbedder().embed(["x"]), "HashingEmbedder.embed"),
-    ):
-        with pytest.raises((TypeError, AttributeError), match=f"{name} was not awaited: write `await "):
-            use(call)
-        call.close()
-
-
-@pytest.mark.parametrize("use", [list, next, len, lambda stream: stream[0], lambda stream: stream.text, run_sync])
-async def test_a_missing_async_raises_with_the_correct_code(use: Callable[..., Any]) -> None:
-    for stream, name in (
-        (Agent(QuotingProvider()).stream("x"), "Agent.stream"),
-        (QuotingProvider().stream(Request((Message.user("x"),))), "QuotingProvider.stream"),
-    ):
-        with pytest.raises((TypeError, AttributeError), match=f"{name} is a stream: write `async for item in "):
-            use(stream)
-        await stream.aclose()
-
-
-@pytest.mark.parametrize("opened", [lambda memory: memory, lambda memory: Agent(QuotingProvider(), memory=memory)])
-async def test_a_with_statement_that_needs_async_raises_with_a_hint(
-    memory: LongTermMemory, opened: Callable[..., Any]
-) -> None:
-    with pytest.raises(TypeError, match="is opened with `async with`"), opened(memory):
-        pass
 
 
 async def test_calls_are_coroutines_for_every_way_to_run_them(memory: LongTermMemory) -> None:
