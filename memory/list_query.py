@@ -23,7 +23,8 @@ from memory.scopes import scope_filter
 from memory.selectors import ListFilters
 from memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware
 from memory.validation import checked_label, checked_labels, checked_text, checked_trust
-from vectorstore import Entry, Filter, ScanPosition, VectorStore, scan_by, scan_position
+from vectorstore import Entry, Filter, VectorStore, scan_by, scan_position
+from vectorstore.internals import ScanPosition
 
 ListOrder: TypeAlias = Literal["id", "oldest", "newest"]
 _ORDER_FIELDS: Final = ("occurred_at", "recorded_at")

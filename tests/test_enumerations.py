@@ -24,18 +24,18 @@ from agent.providers.accumulator import Response
 from agent.testing import Reply
 from agent.tools.base import ToolAnnotations
 from memory import LongTermMemory, Memory, Message, Report, run_sync
+from memory.export_import.report import ImportLine
 from memory.internals import (
-    ImportLine,
     IngestAction,
     IngestLine,
     Outcome,
     ProfileEntry,
     ProfileTopic,
     RecallStage,
-    Utterance,
     UtteranceKind,
-    WhyNot,
 )
+from memory.models import Utterance
+from memory.results import WhyNot
 from vectorstore import Entry, Metric, Space, open_store
 
 FACES = ("vectorstore", "memory", "memory.internals", "agent")

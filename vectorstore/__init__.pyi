@@ -7,6 +7,8 @@ from .database import Database as Database
 from .database import Dialect as Dialect
 from .database import Migration as Migration
 from .database import TableComponent as TableComponent
+from .distance import cosine as cosine
+from .distance import normalize as normalize
 from .engines.numpy_store import NumpyStore as NumpyStore
 from .engines.sqlite_store import SqliteStore as SqliteStore
 from .errors import ArgumentError as ArgumentError
@@ -30,8 +32,6 @@ from .errors import UnsupportedError as UnsupportedError
 from .errors import VectorStoreError as VectorStoreError
 from .open import open_store as open_store
 from .open import salvage_store as salvage_store
-from .ordered_scan import OrderedStore as OrderedStore
-from .ordered_scan import ScanPosition as ScanPosition
 from .ordered_scan import scan_by as scan_by
 from .ordered_scan import scan_position as scan_position
 from .protocol import LifecycleStore as LifecycleStore

@@ -76,6 +76,25 @@ def stack_plain_vectors(values: Sequence[object], dimension: int) -> NDArray[np.
     return matrix
 
 
+def cosine(left: VectorLike, right: VectorLike) -> float:
+    """Return the cosine of two vectors of one length, in [-1, 1]; computed as a store's final scores are."""
+    first, second = _unit_vector(left, "left"), _unit_vector(right, "right")
+    if second.size != first.size:
+        raise DimensionError("right", second.size, first.size)
+    return float(exact_scores(first[np.newaxis], second, Metric.COSINE)[0])
+
+
+def normalize(vector: VectorLike) -> Vector:
+    """Return *vector* scaled to length 1, as a new float32 vector."""
+    return _unit_vector(vector, "vector")
+
+
+def _unit_vector(value: VectorLike, argument: str) -> Vector:
+    row = as_vector(value, np.size(value), Metric.COSINE, argument=argument)[np.newaxis]
+    unit: Vector = prepare_rows(row, Metric.COSINE)[0]
+    return unit
+
+
 def prepare_rows(rows: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
     """Return rows (n, d) as scores need them: of length 1 under cosine, else as they are.
 

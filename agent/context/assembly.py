@@ -29,8 +29,9 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
     WindowPolicy,
+    message_tokens,
 )
-from memory.internals import Block, Omitted, Window, message_tokens
+from memory.internals import Block, Omitted, Window
 
 
 def from_first_user_message(history: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 from agent.context.rendering import closing_line, opening_line, render_item
 from agent.context_items import ContextItem
-from memory import Message, TokenCounter
-from memory.internals import Omitted, message_tokens
+from memory import Message, TokenCounter, message_tokens
+from memory.internals import Omitted
 
 TURN_DECAY = 0.9
 """Value of a turn of history relative to the next newer turn."""

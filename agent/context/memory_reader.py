@@ -23,11 +23,20 @@ from agent.errors import ArgumentError
 from agent.results import ErrorRecord, MemoryAccess, MemoryPart
 from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
-from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
+from memory import (
+    Hit,
+    Memory,
+    Message,
+    RecallResult,
+    TokenCounter,
+    TokenWindow,
+    WindowPolicy,
+)
 from memory.internals import (
     Clock,
     Conversation,
     ConversationWindowPolicy,
+    FullWindow,
     Omitted,
     Passages,
     StoredMessage,

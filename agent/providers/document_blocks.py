@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from agent.providers.base import Request
-from memory import DocumentBlock, LoadError, Message, TextBlock, ToolResultBlock
-from memory.internals import load_document
+from memory import DocumentBlock, LoadError, Message, TextBlock, ToolResultBlock, load_document
 
 
 async def with_documents_as_text(request: Request) -> Request:

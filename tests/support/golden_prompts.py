@@ -17,8 +17,7 @@ from agent import Agent, AgentSettings, Request, calculator, clock, knowledge_to
 from agent.assistant.wiring import DEFAULT_SYSTEM_PROMPT
 from agent.testing import Reply, ScriptedProvider, mark_in, shown_items
 from agent.tools.memory import ALL_MEMORY_TOOLS
-from memory import KnowledgeBase, LongTermMemory, Memory, Message, SummaryWindow, TokenWindow, Trust
-from memory.internals import default_counter
+from memory import KnowledgeBase, LongTermMemory, Memory, Message, SummaryWindow, TokenWindow, Trust, default_counter
 from vectorstore import open_store
 
 FOLDER = Path(__file__).parents[1] / "test_agent" / "golden_prompts"

@@ -21,7 +21,7 @@ from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import make_embedder
 from agent.testing import OllamaServer, RawReply, RecordedRequest
 from memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
-from memory.internals import PROBE_TEXTS
+from memory.embedders.probe_pairs import PROBE_TEXTS
 
 ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]

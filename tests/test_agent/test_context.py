@@ -20,10 +20,9 @@ from agent.context.rendering import item_rules, mark_for_items, parse_items, ren
 from agent.context_items import ContextItem, citations_in
 from agent.mcp.results import FetchedDocument, MemoryItem
 from agent.providers.base import ToolSpec
-from memory import EstimatingCounter, FixedWindow, Message, RecallResult
+from memory import EstimatingCounter, FixedWindow, Message, RecallResult, message_tokens
 from memory import ToolCallBlock as Call
 from memory import ToolResultBlock as Result
-from memory.internals import message_tokens
 
 COUNTER = EstimatingCounter()
 

@@ -13,13 +13,13 @@ from agent.testing import Reply, ScriptedProvider
 from memory import (
     EstimatingCounter,
     FixedWindow,
-    FullWindow,
     InMemoryHistory,
     Message,
     SummaryWindow,
     TokenWindow,
     Trust,
 )
+from memory.internals import FullWindow
 
 pytestmark = pytest.mark.anyio
 

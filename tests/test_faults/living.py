@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from memory import HashingEmbedder, LongTermMemory, Memory, MemoryLayerError, Message, run_sync
-from memory.internals import embedder_space
+from memory.embedders.protocol import embedder_space
 from tests.test_faults.logged import wrongly_logged
 from vectorstore import open_store
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from memory import LongTermMemory, run_sync
-from memory.internals import DOCUMENTS, parse_store_namespace
+from memory.internals import DOCUMENTS
+from memory.partitions import parse_store_namespace
 
 
 def wrongly_logged(memory: LongTermMemory) -> list[str]:

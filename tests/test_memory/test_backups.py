@@ -15,7 +15,8 @@ import apsw
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Message, StoreError, open_memory, run_sync
-from memory.internals import backup_folder, is_backup_due, make_daily_backup, restore_memory
+from memory.backup_files import backup_folder
+from memory.internals import is_backup_due, make_daily_backup, restore_memory
 from vectorstore import BusyError, DamageError, NotAStore
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)

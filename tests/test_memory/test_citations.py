@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import Hit, Memory, Passage, RecallResult, Source, cite
+from memory import Hit, Memory, Passage, RecallResult, Source
 from memory.chunking.sentences import split_sentences
-from memory.documents.citations import best_quote, plain_terms
+from memory.documents.citations import best_quote, cite, plain_terms
 from memory.internals import passages_of
 
 NORMANS = (

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, Retention, open_memory, run_sync
-from memory.internals import timestamp_to_text, to_aware
+from memory.timestamps import timestamp_to_text, to_aware
 from tests.support.clocks import ManualClock
 from vectorstore import LifecycleStore, open_store
 

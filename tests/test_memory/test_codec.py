@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import Memory, Source, Trust
-from memory.codec import entry_context
-from memory.internals import DECLARED_FIELDS, Repetition, UtteranceKind, from_entry, to_entry
+from memory.codec import entry_context, from_entry
+from memory.internals import DECLARED_FIELDS, UtteranceKind, to_entry
+from memory.models import Repetition
 from vectorstore import Entry
 
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)

@@ -14,7 +14,6 @@ from memory import (
     ChainedWindow,
     EstimatingCounter,
     FixedWindow,
-    FullWindow,
     InMemoryHistory,
     Message,
     ShortTermMemory,
@@ -22,9 +21,10 @@ from memory import (
     SummaryWindow,
     TiktokenCounter,
     TokenWindow,
+    message_tokens,
     open_memory,
 )
-from memory.internals import Summary, message_tokens
+from memory.internals import FullWindow, Summary
 
 COUNTER = EstimatingCounter()
 POLICIES = (

@@ -13,14 +13,14 @@ from memory import (
     ArgumentError,
     EstimatingCounter,
     FixedWindow,
-    FullWindow,
     Message,
     TokenWindow,
     ToolCallBlock,
     ToolResultBlock,
     WindowPolicy,
+    message_tokens,
 )
-from memory.internals import message_tokens
+from memory.internals import FullWindow
 from memory.testing import WindowPolicyContract
 from memory.testing.window_contract import random_conversation
 

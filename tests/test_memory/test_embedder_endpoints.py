@@ -21,8 +21,8 @@ import pytest
 
 from memory import ArgumentError, EmbedderError, HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
 from memory.embedders.batching import gather_bounded
+from memory.embedders.protocol import DetailedEmbedder
 from memory.http import HttpClient
-from memory.internals import DetailedEmbedder
 from memory.testing import EmbedderContract
 
 KEY = "sk-secret-0123456789"

@@ -17,8 +17,8 @@ import pytest
 from memory import ArgumentError, EmbedderError, FallbackEmbedder, FunctionEmbedder, HashingEmbedder, run_sync
 from memory.embedders.batching import truncate_text
 from memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder, probe_similarity
-from memory.embedders.protocol import is_space_of, measure_truncation
-from memory.internals import PROBES, Embeddings, Truncation, embed_detailed
+from memory.embedders.protocol import embed_detailed, is_space_of, measure_truncation
+from memory.internals import PROBES, Embeddings, Truncation
 from memory.testing import EmbedderContract
 from vectorstore import Space
 

@@ -24,8 +24,9 @@ from memory import ArgumentError, EmbedderError, HashingEmbedder, LocalEmbedder,
 from memory.embedders import local
 from memory.embedders.batching import split_batches
 from memory.embedders.local import TokenVectorTable, installed_table
+from memory.embedders.protocol import embedder_space
 from memory.http import HttpClient
-from memory.internals import embedder_space, local_available
+from memory.internals import local_available
 from memory.testing import EmbedderContract
 from vectorstore import Metric, MissingExtra, Space
 

@@ -29,8 +29,8 @@ from memory import (
     run_sync,
 )
 from memory.embedders.batching import TextVector
-from memory.embedders.cache import keyed_text_hash
-from memory.internals import PROBES, EmbeddingCache, Embeddings, Truncation
+from memory.embedders.cache import EmbeddingCache, keyed_text_hash
+from memory.internals import PROBES, Embeddings, Truncation
 from memory.testing import EmbedderContract
 from vectorstore import StorageFull
 

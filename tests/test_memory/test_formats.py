@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from memory import LoadError
+from memory.documents.document import Document
 from memory.documents.loaders.base import LoadLimits
 from memory.documents.loaders.code import CodeLoader
 from memory.documents.loaders.registry import LoaderRegistry
-from memory.internals import Document
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/documents"
 

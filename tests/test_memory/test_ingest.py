@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from memory import ArgumentError, Hit, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
+from memory.codec import from_entry
 from memory.documents import ingest
-from memory.internals import DOCUMENTS, PROBE_TEXTS, IngestAction, from_entry, passages_of, store_namespace
+from memory.embedders.probe_pairs import PROBE_TEXTS
+from memory.internals import DOCUMENTS, IngestAction, passages_of, store_namespace
 from tests.support.embedders import FakeEmbedder
 from vectorstore import Space, StorageFull, StoreClosed, UnsupportedError, open_store
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from memory import ArgumentError, KnowledgeBase, LongTermMemory
-from memory.documents.document import chunk_ids, document_mark
+from memory.documents.document import Document, chunk_ids, document_mark
 from memory.documents.manifest import DocumentManifest, DocumentRecord
-from memory.internals import DOCUMENTS, Document, IngestAction, store_namespace
+from memory.internals import DOCUMENTS, IngestAction, store_namespace
 from tests.support.embedders import FakeEmbedder
 from vectorstore import DamageError, open_store
 from vectorstore.sqlite import InMemoryDatabase

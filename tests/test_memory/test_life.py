@@ -39,7 +39,7 @@ from memory import (
     Message,
     run_sync,
 )
-from memory.internals import timestamp_to_text
+from memory.timestamps import timestamp_to_text
 from tests.support.slow import first_fast
 from tests.test_memory.life_model import CONTENT, FIRST, LAST, MARKS, Deed, Model, Period, State
 from vectorstore import open_store

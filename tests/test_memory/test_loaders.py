@@ -16,13 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import ArgumentError, LoadError
-from memory.documents.document import content_hash
+from memory import ArgumentError, LoadError, load_document
+from memory.documents.document import Document, content_hash
 from memory.documents.loaders.base import LoadLimits
 from memory.documents.loaders.markdown import MarkdownLoader, first_heading, parse_front_matter
 from memory.documents.loaders.pdf import PdfLoader, clean_text, join_pages
 from memory.documents.loaders.text import decode_text
-from memory.internals import Document, load_document
 from tests.support.pdf import make_pdf
 from vectorstore import MissingExtra
 

@@ -48,8 +48,10 @@ from memory import (
     SummaryWindow,
     evaluate,
 )
+from memory.embedders.protocol import embedder_space
 from memory.export_import.report import ImportMode
-from memory.internals import Conversation, Summary, embedder_space, window_of
+from memory.history.windows import window_of
+from memory.internals import Conversation, Summary
 from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from memory.tables.soft_deletes import SoftDelete, SoftDeletes
 from memory.tables.tombstones import Tombstones

@@ -30,7 +30,8 @@ from memory import (
     Message,
     open_memory,
 )
-from memory.internals import CONVERSATION, PROBE_TEXTS, PROBES, Embeddings, ReembeddingProgress, store_namespace
+from memory.embedders.probe_pairs import PROBE_TEXTS
+from memory.internals import CONVERSATION, PROBES, Embeddings, ReembeddingProgress, store_namespace
 from tests.support.slow import first_fast
 from vectorstore import SpaceNotReady, UnsupportedError, open_store
 

@@ -25,7 +25,6 @@ from memory import (
     NearDuplicates,
     NoSecrets,
     Report,
-    StoreAlways,
     run_sync,
 )
 from memory.internals import Outcome
@@ -77,7 +76,6 @@ async def about_weather(memory):
 
 
 POLICIES = {
-    "always": StoreAlways(),
     "length": MinimumLength(4),
     "turns": MinimumLength(4, of="turn"),
     "secrets": NoSecrets(),

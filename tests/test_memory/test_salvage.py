@@ -23,7 +23,7 @@ from memory import (
     open_memory,
     salvage_memory,
 )
-from memory.internals import parse_store_namespace
+from memory.partitions import parse_store_namespace
 from tests.support.slow import first_fast
 from vectorstore import DamageError, NotAStore
 

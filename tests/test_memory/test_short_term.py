@@ -6,7 +6,15 @@ import uuid
 
 import pytest
 
-from memory import ArgumentError, FixedWindow, FullWindow, InMemoryHistory, Message, ShortTermMemory, ThinkingBlock
+from memory import (
+    ArgumentError,
+    FixedWindow,
+    InMemoryHistory,
+    Message,
+    ShortTermMemory,
+    ThinkingBlock,
+)
+from memory.internals import FullWindow
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,6 @@ from memory import (
     ChainedWindow,
     EstimatingCounter,
     FixedWindow,
-    FullWindow,
     InMemoryHistory,
     Message,
     ShortTermMemory,
@@ -27,7 +26,7 @@ from memory import (
     ToolResultBlock,
     WindowPolicy,
 )
-from memory.internals import ConversationWindowPolicy, Window
+from memory.internals import ConversationWindowPolicy, FullWindow, Window
 from memory.testing import ConversationWindowPolicyContract, WindowPolicyContract
 from vectorstore.sqlite import SqliteDatabase
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import ArgumentError
-from memory.internals import system_clock, timestamp_to_text, to_aware
-from memory.timestamps import timestamp_from_text, utc_offset
+from memory.internals import system_clock
+from memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware, utc_offset
 
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(

@@ -21,8 +21,9 @@ from memory import (
     ThinkingBlock,
     TokenCounter,
     ToolCallBlock,
+    message_tokens,
 )
-from memory.internals import local_available, message_tokens
+from memory.internals import local_available
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

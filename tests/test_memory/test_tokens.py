@@ -29,8 +29,10 @@ from memory import (
     TokenizerUnavailable,
     ToolCallBlock,
     ToolResultBlock,
+    default_counter,
+    message_tokens,
 )
-from memory.internals import counter_for_model, default_counter, keep_table, message_tokens, table_url
+from memory.internals import counter_for_model, keep_table, table_url
 from memory.tokens import token_tables
 from memory.tokens.counter import MESSAGE_OVERHEAD, UNREADABLE_IMAGE_TOKENS, FallbackCounter, image_size, image_tokens
 from tests.support.slow import first_fast

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from memory import LongTermMemory, entry_store
-from memory.internals import ARCHIVE, archived_id, store_namespace
+from memory.internals import ARCHIVE, store_namespace
+from memory.partitions import archived_id
 from vectorstore import Entry, VectorStore, open_store
 
 IDS = ("a", "a@", "a@!", "a@!b", "a@1", "a@b", "aa", "b", "b!", "b@a", "c", "é", "日")

@@ -15,7 +15,8 @@ from memory import ArgumentError
 from memory.embedders import local
 from memory.embedders.byte_pairs import BytePairs, write_byte_pairs
 from memory.embedders.local import TokenVectorTable, installed_table
-from memory.internals import LocalWordVectors, WordVectors, local_available
+from memory.embedders.protocol import WordVectors
+from memory.internals import LocalWordVectors, local_available
 from vectorstore import MissingExtra
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")

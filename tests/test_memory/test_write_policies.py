@@ -28,7 +28,6 @@ from memory import (
     PolicyDecision,
     RejectedText,
     SecretKind,
-    StoreAlways,
     Trust,
     TurnDecision,
     TurnPolicy,
@@ -110,7 +109,7 @@ def turn(*said):
 
 def test_without_policies_everything_is_stored():
     assert judged(Memory("ok")).outcome is Outcome.STORED
-    assert judged(Memory("ok"), StoreAlways()).memory == Memory("ok")
+    assert judged(Memory("ok")).memory == Memory("ok")
 
 
 def test_a_text_no_longer_than_the_minimum_length_is_rejected_with_the_reason():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore import ArgumentError, DimensionError, Metric
+from vectorstore import ArgumentError, DimensionError, Entry, Metric, Space, cosine, normalize, open_store
 from vectorstore.distance import (
     as_vector,
     as_vectors,
@@ -207,3 +207,18 @@ def test_a_float32_product_stays_within_the_bound(seed: int, metric: Metric, dim
 def test_the_rounding_bound_is_infinite_where_float32_could_overflow(metric: Metric) -> None:
     assert rounding_bound(4, metric, 1e19, 1e19) == math.inf
     assert rounding_bound(4, metric, 1e10, 1e10) < math.inf
+
+
+def test_cosine_and_normalize_are_what_a_store_computes() -> None:
+    draw = np.random.default_rng(7)
+    left, right = draw.standard_normal((2, 33))
+    store = open_store("numpy:", space=Space("toy", 33))
+    store.upsert([Entry("right", right)])
+    assert cosine(left, right) == cosine(right.tolist(), left) == store.search(left)[0].score
+    assert (cosine([1, 2], [2, 4]), cosine([1, 0], [-2, 0])) == (1.0, -1.0)
+    assert normalize([3, 4]).tolist() == np.array([0.6, 0.8], np.float32).tolist()
+    for bad in ([0, 0], "x", None, [[1, 2]], [1, float("nan")]):
+        with pytest.raises(ArgumentError, match="right"):
+            cosine([1, 2], bad)  # type: ignore[arg-type]
+    with pytest.raises(DimensionError, match="right"):
+        cosine([1, 2], [1, 2, 3])

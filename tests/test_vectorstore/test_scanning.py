@@ -11,13 +11,12 @@ from vectorstore import (
     BusyError,
     DamageError,
     Entry,
-    OrderedStore,
     WrapperStore,
     open_store,
     scan_by,
     scan_position,
 )
-from vectorstore.internals import scan_holding
+from vectorstore.internals import OrderedStore, scan_holding
 from vectorstore.sqlite import SqliteDatabase, entry_reader
 
 FIELDS = ("said", "written")

@@ -101,7 +101,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
 def check_token_counts() -> DoctorCheck:
     """Report whether tokens are counted exactly."""
-    from memory.internals import default_counter
+    from memory import default_counter
 
     counter = default_counter()
     if counter.exact:
@@ -112,7 +112,8 @@ def check_token_counts() -> DoctorCheck:
 
 def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[DoctorCheck]:
     """Fetch the table for exact token counts where it is missing, with *yes* or after a yes at the terminal."""
-    from memory.internals import TABLE_HASHES, default_counter, keep_table, table_url
+    from memory import default_counter
+    from memory.internals import TABLE_HASHES, keep_table, table_url
 
     if default_counter().exact:
         return

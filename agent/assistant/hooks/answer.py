@@ -20,8 +20,8 @@ from agent.assistant.hooks.hook_call import HookCall, HookReply
 from agent.assistant.hooks.hook_settings import HookSettings
 from agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, NOT_SENSITIVE_FILTER, above_floor
 from agent.context_items import ContextItem, item_from_hit
-from memory import Hit, LongTermMemory, Memory
-from memory.internals import StoredMessage, UtteranceKind, classify_utterance, default_counter
+from memory import Hit, LongTermMemory, Memory, default_counter
+from memory.internals import StoredMessage, UtteranceKind, classify_utterance
 from vectorstore import Filter
 
 _NO_REPLY: Final = HookReply("")

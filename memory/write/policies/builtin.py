@@ -26,16 +26,6 @@ from memory.write.policies.base import (
 )
 from vectorstore.value_class import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class StoreAlways:
-    """Policy that keeps everything."""
-
-    def decide(self, memory: Memory) -> PolicyDecision:
-        """Accept."""
-        return PolicyDecision(Action.ACCEPT)
-
-
 _TOO_SHORT = PolicyDecision(Action.REJECT, "too short")
 
 

@@ -54,7 +54,15 @@ from memory import (
 )
 from memory.erasure import verify
 from memory.erasure.bytes_search import count_dirty_free_pages, count_dirty_gaps
-from memory.internals import ARCHIVE, CONVERSATION, BackfillReport, ExternalCopy, HistoryRow, store_namespace, to_entry
+from memory.internals import (
+    ARCHIVE,
+    CONVERSATION,
+    BackfillReport,
+    HistoryRow,
+    store_namespace,
+    to_entry,
+)
+from memory.results import ExternalCopy
 from memory.retrieval.index import index_cache, index_sync
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from tests.support.forgetting import (

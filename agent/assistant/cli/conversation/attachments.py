@@ -56,8 +56,7 @@ class Attachments:
 
         An unreadable file raises ``LoadError`` or ``MissingExtra``, an image without a model ``BadParameter``.
         """
-        from memory import DocumentBlock, ImageBlock
-        from memory.internals import load_document
+        from memory import DocumentBlock, ImageBlock, load_document
 
         shown = one_line(name)
         kind, _ = mimetypes.guess_type(name)
