@@ -53,7 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     Examples that hypothesis makes are the same in each run, may take their time, and need no folder to be kept in.
     """
     slow = [HealthCheck.too_slow]  # how fast examples are made is the machine's affair
-    settings.register_profile("tellback", deadline=None, derandomize=True, database=None, suppress_health_check=slow)
+    draws = 25 if config.option.markexpr == "not slow" else 100  # the gate draws more
+    settings.register_profile(
+        "tellback", max_examples=draws, deadline=None, derandomize=True, database=None, suppress_health_check=slow
+    )
     settings.load_profile("tellback")
     if config.getoption("--faults") == "full" and config.option.markexpr == "not slow":
         config.option.markexpr = ""

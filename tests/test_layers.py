@@ -102,7 +102,7 @@ def modules_of(package: Path) -> dict[str, ast.Module]:
 def arrows_of(modules: dict[str, ast.Module], sources: Iterable[str] = ()) -> Iterator[Arrow]:
     """Yield every import of our own packages, those inside functions too; of all modules or of *sources*."""
     for name in sources or modules:
-        for node in ast.walk(modules[name]):
+        for node in _imports_in(modules[name]):
             if isinstance(node, ast.ImportFrom):
                 if node.level:
                     yield Arrow(name, "." * node.level + (node.module or ""), node.lineno)
@@ -110,10 +110,20 @@ def arrows_of(modules: dict[str, ast.Module], sources: Iterable[str] = ()) -> It
                     for alias in node.names:
                         inner = f"{node.module}.{alias.name}"
                         yield Arrow(name, inner if inner in modules else str(node.module), node.lineno)
-            elif isinstance(node, ast.Import):
+            else:
                 for alias in node.names:
                     if alias.name.split(".")[0] in CODE:
                         yield Arrow(name, alias.name, node.lineno)
+
+
+def _imports_in(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports of a module, class, function or block; expressions, which hold none, are not walked."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(node, field, ()):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                yield statement
+            else:
+                yield from _imports_in(statement)
 
 
 def faults(modules: dict[str, ast.Module], *sources: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.assistant.hooks.context_block import item_line
@@ -53,7 +53,6 @@ HOSTILE = st.one_of(
 )
 
 
-@settings(max_examples=200)
 @given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=1, max_size=5))
 def test_rendered_items_parse_back_to_the_same_items_with_control_markup_defused(
     fields: list[tuple[str, str, str]],
@@ -332,7 +331,6 @@ TURNS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 1500),
     TURNS,

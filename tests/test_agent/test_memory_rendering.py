@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import Agent, AgentSettings, Request, tool
@@ -78,7 +78,6 @@ class Shelf:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(st.lists(PINNED, max_size=4), st.lists(PASSAGES, max_size=3), HOSTILE, HOSTILE, HOSTILE)
 def test_the_prompt_parsed_back_gives_exactly_the_memories_put_in(
     memories: list[Memory], passages: list[Passage], asked: str, said: str, system: str

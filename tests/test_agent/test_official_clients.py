@@ -21,9 +21,9 @@ from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, Sc
 from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient
 
-openai = pytest.importorskip("openai", reason="the oracle is in the extra dev")
-anthropic = pytest.importorskip("anthropic", reason="the oracle is in the extra dev")
-ollama = pytest.importorskip("ollama", reason="the oracle is in the extra dev")
+openai: Any = None
+anthropic: Any = None
+ollama: Any = None
 
 KEY = "sk-test-0123456789"
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -44,6 +44,13 @@ REPLIES = {
     "redacted": Reply("4", redacted=("opaque",), usage=USAGE),
     "cut": Reply("Hal", stop=StopReason.MAX_TOKENS, usage=USAGE),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def oracles() -> None:
+    """Import the official clients: not with this file, since each worker collects it, and they take seconds."""
+    for name in ("openai", "anthropic", "ollama"):
+        globals()[name] = pytest.importorskip(name, reason="the oracle is in the extra dev")
 
 
 def ours(kind: type[ScriptedServer], make: Callable[[str], Any], request: Request) -> tuple[dict, dict]:

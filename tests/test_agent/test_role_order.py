@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import Request
@@ -65,7 +65,6 @@ def request_of(history: list[Message], budget: int | None, recalls: bool) -> Req
     return Request(assembled.messages, system=assembled.system)
 
 
-@settings(max_examples=200, deadline=None)
 @given(CASE)
 def test_messages_alternate_and_every_call_has_its_results_and_only_those(case) -> None:
     messages = [message for message in request_of(*case).messages if message.role != "system"]
@@ -89,7 +88,6 @@ def ollama(request: Request) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("sent", [openai, ollama])
-@settings(max_examples=200, deadline=None)
 @given(case=CASE)
 def test_openai_and_ollama_messages_satisfy_a_strict_chat_template(sent, case) -> None:
     messages = sent(request_of(*case))
@@ -109,7 +107,6 @@ def test_openai_and_ollama_messages_satisfy_a_strict_chat_template(sent, case) -
             assert owed == [], "a call without its result"
 
 
-@settings(max_examples=200, deadline=None)
 @given(CASE)
 def test_the_messages_of_anthropic_alternate(case) -> None:
     body = anthropic.anthropic_payload(request_of(*case), "m", max_tokens=9, cache=False)

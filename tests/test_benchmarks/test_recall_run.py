@@ -171,7 +171,8 @@ def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path) -> None:
 
 def test_a_run_and_the_next_give_the_same_hits_with_the_same_scores(data_dir: Path) -> None:
     turns = next(task for task in locomo_tasks(data_dir) if task.key == "locomo-turns")
-    (first, *_) = turns.corpora()
+    (whole, *_) = turns.corpora()
+    first = replace(whole, items=whole.items[:150])
     each, other = (
         [
             row.hits

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import ArgumentError, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
@@ -95,7 +95,6 @@ WORDS = ["word ", "Ünï. ", "記憶。", "🇩🇪", "e\u0301", "x" * 30]
 PIECES = st.sampled_from([*STRUCTURE, *SPACE, *WORDS])
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(PIECES, max_size=60).map("".join), st.integers(1, 80), st.integers(0, 40), st.booleans())
 def test_any_text_is_chunked_completely_within_the_size_and_with_exact_offsets(
     text: str, size: int, overlap: int, markdown: bool
@@ -112,7 +111,6 @@ def test_any_text_is_chunked_completely_within_the_size_and_with_exact_offsets(
         reached = chunk.end
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(PIECES, max_size=80).map("".join), st.integers(16, 60), st.integers(0, 8))
 def test_chunks_of_any_text_stay_within_a_size_in_tokens(text: str, size: int, overlap: int) -> None:
     counter = SubadditiveCounter()

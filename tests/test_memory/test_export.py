@@ -685,10 +685,14 @@ def test_an_import_goes_to_the_given_namespace_alone(opened, tmp_path):
 # --- malformed files
 
 
-def valid(opened, tmp_path):
-    memory = opened("source.db")
-    filled(memory, tmp_path)
-    return exported(memory, tmp_path / "good.jsonl").splitlines(keepends=True)
+@pytest.fixture(scope="module")
+def valid_lines(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("source")
+    memory = open_memory(folder / "source.db", clock=Ticking(), embedder=Toy())
+    filled(memory, folder)
+    lines = exported(memory, folder / "good.jsonl").splitlines(keepends=True)
+    run(memory.close())
+    return lines
 
 
 SAID = {
@@ -775,12 +779,11 @@ def damaged(lines, how):
         "raw surrogate in the log",
     ],
 )
-def test_a_malformed_export_is_refused_with_its_line_number_and_imports_nothing(opened, tmp_path, how):
-    lines = valid(opened, tmp_path)
+def test_a_malformed_export_is_refused_with_its_line_number_and_imports_nothing(opened, tmp_path, valid_lines, how):
     other = opened("n.db")
     run(other.remember("here before"))
     before = exported(other, tmp_path / "before.jsonl")
-    line, data = damaged(lines, how)
+    line, data = damaged(valid_lines, how)
     (tmp_path / "bad.jsonl").write_bytes(data)
     for mode in ("merge", "replace"):
         with pytest.raises(UnreadableExport) as error:

@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memory.retrieval.index.index_cache as index_cache
@@ -503,7 +503,6 @@ def told(columns: RecordBatch) -> set[str]:
     return {*columns.ids}.union(*texts)
 
 
-@settings(max_examples=60, deadline=None)
 @given(many("abcdef"), st.data())
 def test_taking_rows_of_a_record_batch_equals_building_it_from_those_rows(
     given_rows: list[IndexRecord], data: st.DataObject
@@ -515,7 +514,6 @@ def test_taking_rows_of_a_record_batch_equals_building_it_from_those_rows(
     assert told(taken) == told(alone)
 
 
-@settings(max_examples=60, deadline=None)
 @given(many("abc"), many("de"), many("f"))
 def test_concatenated_record_batches_equal_one_batch_of_all_rows(
     first: list[IndexRecord], second: list[IndexRecord], third: list[IndexRecord]
@@ -525,7 +523,6 @@ def test_concatenated_record_batches_equal_one_batch_of_all_rows(
     assert plain(concatenate_batches([])) == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(many("abcdef"))
 def test_a_record_batch_survives_encoding_and_decoding(given_rows: list[IndexRecord]) -> None:
     columns = build_batch(given_rows, term_of)
@@ -542,7 +539,6 @@ def test_decoding_a_record_batch_with_other_ids_or_no_bytes_is_refused() -> None
         decode_batch(b"", ())
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(many("abcd"), st.sets(st.sampled_from("abcd"))), max_size=5), st.sets(st.sampled_from("abcd"))
 )

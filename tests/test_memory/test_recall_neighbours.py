@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import ArgumentError, Hit, LongTermMemory, Memory, RecallResult, Source, Trust
@@ -246,7 +246,6 @@ def plain_links(turns: list[tuple[int, int, int, bool]], left: list[int]) -> dic
     return found
 
 
-@settings(max_examples=200, deadline=None)
 @given(TURNS, st.randoms(use_true_random=False), st.data())
 def test_links_equal_the_plain_version_in_any_order_of_writes(turns: list, random: object, data: st.DataObject) -> None:
     line = Line()

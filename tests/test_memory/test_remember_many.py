@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import (
@@ -146,7 +146,6 @@ def state(memory):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(
     items=st.lists(item, max_size=9),
     policies=st.lists(st.sampled_from(sorted(POLICIES)), max_size=4, unique=True),
@@ -170,7 +169,6 @@ def test_remember_many_reports_and_stores_the_same_as_single_remembers(items, po
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(
     items=st.lists(item, max_size=9),
     policies=st.lists(st.sampled_from(["length", "secrets", "judge", "facts"]), max_size=3, unique=True),
@@ -243,7 +241,6 @@ def test_items_stream_in_bounded_batches():
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(
     items=st.lists(item, max_size=9),
     policies=st.lists(st.sampled_from(sorted(POLICIES)), max_size=1),

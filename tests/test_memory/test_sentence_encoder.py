@@ -87,6 +87,7 @@ def test_weights_with_other_bytes_than_expected_are_refused(tmp_path: Path, monk
     assert not list((tmp_path / "cache").glob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of files are POSIX")
 def test_the_cache_is_private_and_made_once_by_processes_that_start_together(tmp_path: Path) -> None:
     code = "from memory import SentenceEncoder, run_sync; print(run_sync(SentenceEncoder().embed(['walnut']))[0, :4])"

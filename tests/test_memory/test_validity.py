@@ -171,9 +171,9 @@ NOT_STANDING = [{"expires_at": NOW}, {"disabled": True}, {"valid_from": NOW + HO
 @pytest.mark.parametrize("kind", ["whole", "data only"])
 def test_expired_disabled_and_invalid_memories_take_no_candidate_places(fields, kind):
     """More than the searches name as candidates, and each nearer to the question than what is to be found."""
-    store = open_store("numpy:")
-    memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW)
-    lines = run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", **fields) for n in range(1500)))
+    store, few = open_store("numpy:"), RecallSettings(candidates=3)
+    memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW, recall_settings=few)
+    lines = run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", **fields) for n in range(100)))
     rumour = Memory("Where Ana sleeps nobody ever knew, but there is a rumour about a barge.", tags=("this",))
     run_sync(memory.remember(rumour))
     assert [hit.memory.text for hit in run_sync(memory.recall("Where does Ana live?", 1))] == [rumour.text]
@@ -196,9 +196,9 @@ def test_memories_recorded_after_known_at_take_no_candidate_places():
 
 @pytest.mark.parametrize("kind", ["whole", "data only"])
 def test_memories_outside_the_tag_or_scope_filter_take_no_candidate_places(kind):
-    store = open_store("numpy:")
-    memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW)
-    run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", tags=("other",)) for n in range(1500)))
+    store, few = open_store("numpy:"), RecallSettings(candidates=3)
+    memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW, recall_settings=few)
+    run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", tags=("other",)) for n in range(100)))
     rumour = Memory("Where Ana sleeps nobody knew.", tags=("this", "x"), scopes={"project": "ana"})
     run_sync(memory.remember(rumour))
     for options in ({"tags": ["this", "that"]}, {"scopes": {"project": "ana"}}, {"where": {"scope.project": "ana"}}):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vectorstore.filters import LEAF_OPERATORS, filter_tree, matches_filter
@@ -125,7 +125,6 @@ def tree(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(data=st.data(), metadata=metadatas)
 def test_a_random_filter_means_the_same_in_sql(
     connection: apsw.Connection, data: st.DataObject, metadata: dict[str, object]
@@ -137,7 +136,6 @@ def test_a_random_filter_means_the_same_in_sql(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(held=values, operator=st.sampled_from(LEAF_OPERATORS), field=askable, data=st.data())
 def test_a_random_leaf_means_the_same_in_sql(
     connection: apsw.Connection, held: object, operator: str, field: str, data: st.DataObject
