@@ -554,7 +554,7 @@ class Plain:
         inner = InMemoryHistory()
         self.append, self.load, self.replace = inner.append, inner.load, inner.replace
         self.clear, self.delete, self.sessions = inner.clear, inner.delete, inner.sessions
-        self.namespaces = inner.namespaces
+        self.namespaces, self.copy = inner.namespaces, inner.copy
 
 
 def test_a_summary_window_rejects_a_history_without_summaries_and_notes_it_for_messages_alone() -> None:
