@@ -37,7 +37,6 @@ from .embedders.sentence_encoder import encoder_available as encoder_available
 from .evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from .evaluation.bootstrap import bootstrap as bootstrap
 from .evaluation.evaluation import Evaluation as Evaluation
-from .evaluation.evaluation import EvaluationLine as EvaluationLine
 from .export_import.report import ImportReport as ImportReport
 from .history.protocol import Conversation as Conversation
 from .history.protocol import HistoryRow as HistoryRow
@@ -76,6 +75,7 @@ from .results import ProfileEntry as ProfileEntry
 from .results import ProfileTopic as ProfileTopic
 from .results import RecallStage as RecallStage
 from .results import TermMatch as TermMatch
+from .retrieval.languages.dates import with_days as with_days
 from .retrieval.languages.lexicon import analyzer_language as analyzer_language
 from .retrieval.languages.lexicon import lexicon_for as lexicon_for
 from .retrieval.languages.utterances import classify_utterance as classify_utterance

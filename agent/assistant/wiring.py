@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agent.tools.base import Tool
     from memory import KnowledgeBase, WindowPolicy
     from memory.http import HttpClient
-    from vectorstore import Filter
+    from vectorstore import Analyzer, Filter
 
 DEFAULT_SYSTEM_PROMPT = "You are the user's personal assistant."
 _RERANKED = 20
@@ -62,6 +62,14 @@ class OpenedMemory:
     def namespace(self) -> str:
         """Namespace of the settings."""
         return self.settings.namespace
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """Analyzer of the memory's words."""
+        from vectorstore import Analyzer, lifecycle_of
+
+        store = lifecycle_of(self.memory.store)
+        return Analyzer() if store is None else store.analyzer
 
     def knowledge(self, collection: str = "default") -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""

@@ -23,7 +23,7 @@ from agent.context_items import AnswerCitation, Grounding
 from agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
 from agent.quoting import QuoteSelector, is_question
 from agent.results import StopReason
-from memory.internals import QUOTE_LIMIT, UtteranceKind, classify_utterance
+from memory.internals import QUOTE_LIMIT, UtteranceKind, classify_utterance, with_days
 
 NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
 NO_COMMANDS_TEXT = "That takes a model. Without one, I keep what you tell me and answer questions with quotes of it."
@@ -96,22 +96,32 @@ class QuotingProvider:
             yield TextPiece(NOTHING_FOUND_TEXT)
         elif grounding.abstain is not None:
             yield TextPiece(_doubt_in_words(grounding) + "\n")
-        for number, quote in enumerate(quotes, start=1):
-            # Numbered as they are shown: a reader of the answer sees no other numbers.
-            citation = replace(quote.citation, number=number)
-            words = _shown_quote(citation)
-            origin = f" ({citation.where})" if grounding.abstain is not None and citation.date is not None else ""
-            yield TextPiece(("\n" if number > 1 else "") + f"{quote.lead}“{words}” [{number}]{origin}")
-            yield CitationPiece(citation)
+        # Numbered as they are shown: a reader of the answer sees no other numbers.
+        cited = [replace(quote.citation, number=number) for number, quote in enumerate(quotes, start=1)]
+        language = grounding.analyzer.language if grounding.analyzer is not None else "english"
+        shown = [_shown_quote(citation, language) for citation in cited]
+        for number, (quote, words) in enumerate(zip(quotes, shown, strict=True)):
+            if words in shown[:number]:  # two files say the same: one quote names both
+                continue
+            same = [citation for citation, other in zip(cited, shown, strict=True) if other == words]
+            marks = " ".join(f"[{citation.number}]" for citation in same)
+            doubted = grounding.abstain is not None and quote.citation.date is not None
+            origin = f" ({quote.citation.where})" if doubted else ""
+            yield TextPiece(("\n" if number else "") + f"{quote.lead}“{words}” {marks}{origin}")
+            for citation in same:
+                yield CitationPiece(citation)
         yield StoredReply(note="quoted" if quotes else "nothing found")
 
 
-def _shown_quote(citation: AnswerCitation) -> str:
+def _shown_quote(citation: AnswerCitation, language: str) -> str:
     """Return the quote on one line, but for a block of code in it, which keeps its lines.
 
-    A bullet, emphasis and links of a document in Markdown are shown as their words.
+    A bullet, emphasis and links of a document in Markdown are shown as their words. In words of a conversation, a day
+    that is relative to the day they were said is named.
     """
     prose, fence, code = citation.quote.partition("\n```")
+    if citation.lane == "conversation" and citation.date is not None:
+        prose = with_days(prose, language, citation.date.date())
     if citation.lane == "documents":
         prose = _BULLET.sub("", prose)
         for marked in (_LINK, _STRONG, _EMPHASIS):

@@ -146,3 +146,14 @@ def test_a_session_can_be_named_and_a_mistyped_name_is_an_error_with_suggestions
     done = tellback("chat", "--new", token, text="I live in Porto.\n")
     assert (done.code, token in done.err) == (2, False)
     assert len(tellback.json("sessions")["sessions"]) == 2
+
+
+def test_a_fork_begins_with_a_copy_and_leaves_the_other_session_as_it_is(tellback: CommandLine) -> None:
+    tellback("chat", "--new", "plan", text="We leave on Friday.\n")
+    done = tellback("chat", "--fork", "plan", "--new", "other plan", text="We leave on Monday.\n")
+    assert (done.code, done.out) == (0, "Noted: “We leave on Monday.”\n")
+    assert "a copy, 2 messages, of plan" in done.err
+    sizes = {info["session"]: info["messages"] for info in tellback.json("sessions")["sessions"]}
+    assert sizes == {"plan": 2, "other plan": 4}
+    assert "no session is called" in tellback("chat", "--fork", "nothing", text="Hello.\n").err
+    assert tellback("chat", "--fork", "plan", "-c", text="Hello.\n").code == 2

@@ -299,3 +299,20 @@ def test_the_sentence_that_answers_is_quoted_not_a_heading_code_or_table() -> No
     passage = item(1, text, lane="documents", source="webserve.rst")
     quoted = answer("What is the default port of webserve?", passage).citations
     assert [citation.quote for citation in quoted] == ["The server listens to port 8000 by default."]
+
+
+def test_equal_quotes_of_two_documents_are_one_quote_with_both_numbers() -> None:
+    fields = {"lane": "documents", "source": "paper.docx"}
+    same = [item(1, "The bridge opens at six.", **fields), item(2, "The bridge opens at six.", **fields)]
+    response = answer(
+        "Which times are given for the bridge and the ferry?", *same, item(3, "The ferry leaves at nine.")
+    )
+    assert response.text.splitlines()[0] == "“The bridge opens at six.” [1] [2]"
+    assert {citation.number for citation in response.citations} >= {1, 2}
+
+
+def test_a_day_told_relative_to_another_is_named_in_words_of_a_conversation() -> None:
+    told = item(1, "Last Thursday Milo lost his first tooth.", date=datetime(2026, 11, 22, tzinfo=UTC))
+    response = answer("When did Milo lose his first tooth?", told)
+    assert response.text == "“Last Thursday (19 November) Milo lost his first tooth.” [1]"
+    assert response.citations[0].quote == told.text

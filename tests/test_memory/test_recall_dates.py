@@ -13,7 +13,7 @@ import pytest
 
 from memory import LongTermMemory, Memory
 from memory import run_sync as run
-from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates
+from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates, with_days
 from memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
 from vectorstore import open_store
 
@@ -127,6 +127,20 @@ def test_a_month_span_starts_at_the_last_day_of_a_shorter_month() -> None:
     assert find_dates("in the last month", ENGLISH, date(2026, 3, 31)) == (
         DateSpan(date(2026, 2, 28), date(2026, 3, 31)),
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("We met last Thursday.", "We met last Thursday (26 February)."),
+        ("We met yesterday and 3 days ago.", "We met yesterday (1 March) and 3 days ago (27 February)."),
+        ("It rained last week.", "It rained last week."),
+        ("We met on 3 May.", "We met on 3 May."),
+    ],
+)
+def test_a_relative_day_is_shown_with_its_date_and_a_longer_time_stays(text: str, shown: str) -> None:
+    assert with_days(text, "english", date(2026, 3, 2)) == shown
+    assert with_days("gestern", "german", date(2026, 1, 1)) == "gestern (31 December 2025)"
 
 
 @pytest.mark.parametrize("text", ["999 years ago", "the last time", "last but not least", "a few ago", "this is it"])

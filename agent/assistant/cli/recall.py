@@ -3,7 +3,6 @@ and the recall quality of the own memory, also with another embedder or other se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -44,7 +43,7 @@ from agent.assistant.cli.times import parse_time
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import RecallOptions
-    from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
+    from memory.internals import ConfidenceInterval, Evaluation
 
 _EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
 
@@ -192,7 +191,13 @@ def evaluate_memory(
 
 def _print_evaluation(evaluation: Evaluation) -> None:
     """Print a table of the ways of asking, and a sentence that compares each with the memory as it is."""
-    print_table(_EVALUATION_HEADINGS, [_evaluation_row(line) for line in evaluation.lines])
+    rows = []
+    for line in evaluation.lines:
+        shares = (f"{line.first:.3f}", f"{line.among:.3f}", f"{line.mrr:.3f}")
+        gain = line.gain_mrr
+        comparison = ("", "") if gain is None else (str(gain), _verdict(gain)[0])
+        rows.append((line.way, str(line.questions), line.kind, *shares, *comparison))
+    print_table(_EVALUATION_HEADINGS, rows)
     print_note()
     for way, name in evaluation.embedders.items():
         print_note(f"{way}: {name or 'no vectors'}")
@@ -204,13 +209,6 @@ def _print_evaluation(evaluation: Evaluation) -> None:
     gains = [(line.way, line.gain_mrr) for line in evaluation.lines if line.kind == "all"]
     text = "; ".join(f"{way} {_verdict(gain)[1]}" for way, gain in gains if gain is not None)
     print_text(f"{text[:1].upper()}{text[1:]}.")
-
-
-def _evaluation_row(line: EvaluationLine) -> Sequence[str]:
-    shares = (f"{line.first:.3f}", f"{line.among:.3f}", f"{line.mrr:.3f}")
-    gain = line.gain_mrr
-    comparison = ("", "") if gain is None else (str(gain), _verdict(gain)[0])
-    return (line.way, str(line.questions), line.kind, *shares, *comparison)
 
 
 def _verdict(gain: ConfidenceInterval) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from agent.assistant.cli.output import (
     score_line,
 )
 from agent.assistant.cli.short_ids import short_id
+from agent.assistant.local_time import to_local
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
@@ -63,16 +64,21 @@ def print_recall(
             keep_listing(
                 "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
             )
+        language = opened.analyzer.language
         profile = describe_profile(opened.memory) if explain and not json else ""
     if json:
         print_json(found_json(result, explain=explain, around=bool(options.get("neighbours"))))
     else:
-        _print_hits(result, question_pattern(question), explain=explain, full=full)
+        _print_hits(result, question_pattern(question), language, explain=explain, full=full)
         if profile:
             print_note(f"embedder profile: {profile}")
 
 
-def _print_hits(result: RecallResult, pattern: re.Pattern[str] | None, *, explain: bool, full: bool) -> None:
+def _print_hits(
+    result: RecallResult, pattern: re.Pattern[str] | None, language: str, *, explain: bool, full: bool
+) -> None:
+    from memory.internals import CONVERSATION, with_days
+
     shortened = False
     for text in result.notes:
         print_note(text)
@@ -85,7 +91,10 @@ def _print_hits(result: RecallResult, pattern: re.Pattern[str] | None, *, explai
         mark = f"{number}. "
         margin = " " * len(mark)
         # Further lines are indented deeper than the line of the origin: no text can imitate that line.
-        lines, cut = excerpt(hit.memory.text, pattern, indent=len(margin) + 4, full=full)
+        text, at = hit.memory.text, hit.memory.occurred_at or hit.memory.recorded_at
+        if hit.partition == CONVERSATION and at is not None:
+            text = with_days(text, language, to_local(at).date())
+        lines, cut = excerpt(text, pattern, indent=len(margin) + 4, full=full)
         shortened |= cut
         print_line(mark + f"\n{margin}  ".join(lines))
         print_text(hang(margin, _hit_origin_line(hit, days, full=full)))

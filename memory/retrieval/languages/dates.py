@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.languages.lexicon import Lexicon, alternatives
+from memory.retrieval.languages.lexicon import Lexicon, alternatives, lexicon_for
 from vectorstore.internals import sorted_distinct
 from vectorstore.value_class import dataclass
 
@@ -169,6 +169,25 @@ def find_relative_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateS
         with suppress(OverflowError, ValueError):  # before the year 1
             spans.append(_parse_span(words, lexicon, today))
     return tuple(spans)
+
+
+def with_days(text: str, language: str, today: date) -> str:
+    """Return *text* with the day behind each date that is relative to *today*: "last Thursday (19 November)".
+
+    A date that may mean several days, such as "last week", stays alone.
+    """
+    lexicon = lexicon_for(language)
+
+    def dated(match: re.Match[str]) -> str:
+        words = {name: part.lower() for name, part in match.groupdict().items() if part}
+        with suppress(OverflowError, ValueError):  # before the year 1
+            span = _parse_span(words, lexicon, today)
+            year = "" if span.first.year == today.year else f" {span.first.year}"
+            if span.first == span.last:
+                return f"{match[0]} ({span.first.day} {span.first:%B}{year})"
+        return match[0]
+
+    return lexicon.relative_dates.sub(dated, text)
 
 
 def _parse_span(words: dict[str, str], lexicon: Lexicon, today: date) -> DateSpan:

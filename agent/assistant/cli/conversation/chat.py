@@ -38,6 +38,9 @@ def chat(
     session: Annotated[str | None, typer.Option(metavar="NAME", help="Go on with this session.")] = None,
     go_on: Annotated[bool, typer.Option("--continue", "-c", help="Go on with the last session.")] = False,
     new: Annotated[str | None, typer.Option("--new", metavar="NAME", help="Begin a session of this name.")] = None,
+    fork: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Begin with a copy of this session, which stays as it is.")
+    ] = None,
     attach: AttachOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a turn.")] = False,
 ) -> None:
@@ -47,8 +50,9 @@ def chat(
     """
     if session is not None and not session.strip():
         raise typer.BadParameter("the name of a session is needed", param_hint="--session")
-    if [session is not None, go_on, new is not None].count(True) > 1:
-        raise typer.BadParameter("--session, --continue and --new do not go together", param_hint="--session")
+    if [session is not None, go_on, new is not None or fork is not None].count(True) > 1:
+        problem = "--session, --continue, and --new with or without --fork do not go together"
+        raise typer.BadParameter(problem, param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     if interactive and sys.stderr.isatty() and _is_first(context):
         from agent.assistant.cli.init import offer_set_up
@@ -57,7 +61,7 @@ def chat(
     with opened_assistant(context, reads_only=False) as assistant:
         for note in run(assistant.start()):
             print_note(one_line(note))
-        chosen = _chosen_session(assistant.opened, session, new, go_on=go_on)
+        chosen = _chosen_session(assistant.opened, session, new, fork, go_on=go_on)
         talk = ChatSession(assistant, chosen, json=json, interactive=interactive)
         try:
             for path in attach or ():
@@ -156,7 +160,9 @@ def _line_editor(talk: ChatSession) -> LineEditor | None:
     return LineEditor(history, ChatCompleter(lambda: talk.opened))
 
 
-def _chosen_session(opened: OpenedMemory, session: str | None, new: str | None, *, go_on: bool) -> str:
+def _chosen_session(
+    opened: OpenedMemory, session: str | None, new: str | None, fork: str | None, *, go_on: bool
+) -> str:
     """Return the id of the session that the options name; print on a terminal which one is continued."""
     conversations, namespace = opened.memory.conversations, opened.namespace
     if go_on:
@@ -167,6 +173,11 @@ def _chosen_session(opened: OpenedMemory, session: str | None, new: str | None, 
         if session is None:
             print_note("no conversation is kept yet; this is the first")
             return new_session(opened, None)
+    if fork is not None:
+        forked, id = known_session(opened, fork), new_session(opened, new)
+        copied = run(conversations.copy(forked, id, namespace=namespace))
+        print_note(f"going on in a copy, {format_count(len(copied), 'message')}, of {one_line(forked)}")
+        return id
     if session is None:
         return new_session(opened, new)
     id = known_session(opened, session)

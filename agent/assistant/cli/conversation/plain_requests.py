@@ -106,7 +106,7 @@ async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequen
     *focus* are the ids of the memories mentioned last, latest first; they come before those that recall finds.
     """
     memory, namespace = opened.memory, opened.namespace
-    analyzer = _analyzer(opened)
+    analyzer = opened.analyzer
     near = [known for known in await memory.get(list(focus), namespace=namespace) if known is not None] if focus else []
     hits = await memory.recall(statement, 5, namespace=namespace)
     candidates = {known.id: known for known in (*near, *(hit.memory for hit in hits)) if _is_statement(known)}
@@ -128,7 +128,7 @@ async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequen
 
 async def memories_about(opened: OpenedMemory, what: str) -> list[str]:
     """Return the ids of the memories that share most words with *what*, best first; of the nearest where none do."""
-    analyzer = _analyzer(opened)
+    analyzer = opened.analyzer
     memories = [
         hit.memory
         for hit in await opened.memory.recall(what, 5, namespace=opened.namespace, all_utterances=True)
@@ -203,14 +203,6 @@ def _with_value(old: str, statement: str) -> str:
                 return old[: places[0].start()] + bare + old[places[0].end() :]
             return ""
     return ""
-
-
-def _analyzer(opened: OpenedMemory) -> Analyzer:
-    """Return the analyzer of the memory's words."""
-    from vectorstore import Analyzer, lifecycle_of
-
-    store = lifecycle_of(opened.memory.store)
-    return Analyzer() if store is None else store.analyzer
 
 
 def _is_statement(memory: Memory) -> bool:
