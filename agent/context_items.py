@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from memory import Hit, Passage
-from memory.internals import passages_of, to_zone
+from memory.internals import passages_of, quoted_text, to_zone
 
 if TYPE_CHECKING:
     from vectorstore import Analyzer
@@ -117,7 +117,8 @@ class Grounding:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCitation(Sourced):
-    """Citation of an item by an answer: *quote* is the item's own words, character for character.
+    """Citation of an item by an answer: *quote* is the item's own words, character for character; of the row of a
+    table in Markdown, each value with the name of its column.
 
     One that the model made itself has the number 0, the lane "model" and the address or title of its source.
     *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* are the same
@@ -136,7 +137,7 @@ def cite_item(item: ContextItem, start: int = 0, end: int | None = None) -> Answ
     return AnswerCitation(
         number=item.number,
         id=item.id,
-        quote=item.text[start:end],
+        quote=quoted_text(item.text, start, end),
         start=item.start + start,
         end=item.start + end,
         span=(start, end),

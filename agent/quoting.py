@@ -20,6 +20,7 @@ from memory.internals import (
     AnswerSentence,
     best_sentences,
     lexicon_for,
+    quoted_text,
     with_meaning,
 )
 from vectorstore import Analyzer
@@ -163,7 +164,7 @@ class QuoteSelector:
         sentences = self._sentences(question, items or candidates[:1], grounding)
         if grounding.similarities is not None and len(sentences) > 1:
             compared = sentences[:MAX_COMPARED]
-            texts = [items[sentence.passage].text[sentence.start : sentence.end] for sentence in compared]
+            texts = [quoted_text(items[sentence.passage].text, sentence.start, sentence.end) for sentence in compared]
             similarities = await grounding.similarities(question, texts)
             if similarities is not None:
                 sentences = with_meaning(sentences, similarities)

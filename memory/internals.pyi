@@ -25,10 +25,10 @@ from .documents.ingest_report import IngestProgress as IngestProgress
 from .documents.ingest_report import IngestReport as IngestReport
 from .documents.knowledge_base import DocumentInfo as DocumentInfo
 from .documents.loaders.workers import MEMORY_LIMITED as MEMORY_LIMITED
+from .documents.table_rows import quoted_text as quoted_text
 from .embedders.fingerprint import PROBES as PROBES
 from .embedders.local import LocalWordVectors as LocalWordVectors
 from .embedders.local import local_available as local_available
-from .embedders.profile import PROBE_QUESTIONS as PROBE_QUESTIONS
 from .embedders.profile import EmbedderProfile as EmbedderProfile
 from .embedders.profile import known_profile as known_profile
 from .embedders.protocol import Embeddings as Embeddings

@@ -17,7 +17,8 @@ from benchmarks.personal.cases import Case, cases_of
 from benchmarks.recall.system import BY_KEY, Options, opened
 from benchmarks.recall.task import Asked, Corpus
 from memory import Embedder, LocalEmbedder, RecallSettings, SentenceEncoder
-from memory.internals import PROBE_QUESTIONS, EmbedderProfile, known_profile
+from memory.embedders.profile import PROBE_QUESTIONS
+from memory.internals import EmbedderProfile, known_profile
 
 _SETS = ("own-notes", "chat")
 _WEIGHTS = (0.45, 0.9, 1.3, 1.8)

@@ -23,6 +23,7 @@ from memory.documents.citations import QUOTE_LIMIT, quotable_spans, stating_span
 from memory.documents.document import Passage
 from memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
 from memory.documents.sentences import code_steps, without_cross_references
+from memory.documents.table_rows import quoted_text
 from memory.retrieval.languages.agent_nouns import agent_nouns
 from memory.retrieval.languages.lexicon import lexicon_for
 from vectorstore import Analyzer
@@ -101,7 +102,7 @@ def best_sentences(
         spans = [(index, span) for index, text in enumerate(texts) for span in quotable_spans(text, limit)]
         spans = [(index, span) for index, span in spans if not _repeats(texts[index][slice(*span)], asked)]
     wanted = frozenset(terms(question))
-    stated = [without_cross_references(texts[index][start:end]) for index, (start, end) in spans]
+    stated = [without_cross_references(quoted_text(texts[index], *span)) for index, span in spans]
     agents = _agent_terms(question, terms)
     found = [frozenset(agents.get(term, term) for term in terms(text)) & wanted for text in stated]
     frequencies = Counter(term for held in found for term in held)
@@ -120,13 +121,14 @@ def best_sentences(
         words = sum(weights[term] for term in held) + _CONTEXT_SHARE * sum(weights[term] for term in context)
         score = words / total if total else 0.0
         score += _PASSAGE_WEIGHT * passage.score / best if best > 0 else 0.0
-        sentence = without_cross_references(passage.text[start:end])
+        sentence = without_cross_references(quoted_text(passage.text, start, end))
         form = answer_form(kinds, sentence, lexicon, term=term, question=question)
         score += _FORM_WEIGHT * (1.0 if _plain_words(sentence).startswith(asked) else form)
         if QuestionKind.STEP in kinds and (block := _CODE_BLOCK.search(sentence)):
             score += _CODE_WEIGHT * (len(_WORD.findall(sentence, 0, block.start())) >= _LEAD_WORDS)
         score -= _REMARK_PENALTY if _REMARK.match(sentence) else 0.0
         score -= _LONG_PENALTY * (end - start) / limit + _PAIR_PENALTY * (last - first)
+        previous = previous and not passage.text.startswith("|", spans[first - 1][1][0])
         leans = previous and _LEANS_BACK.match(passage.text, start) is not None
         leads_in = spans[first - 1][1][0] if leans and end - spans[first - 1][1][0] <= limit else start
         sentences.append(AnswerSentence(index, start, end, score, leads_in))
@@ -136,7 +138,8 @@ def best_sentences(
         if number + 1 == len(spans) or spans[number + 1][0] != index:
             continue
         begin, end = spans[number + 1][1]
-        if end - start <= limit and not _ASKS.search(texts[index], begin, end):  # else another question with its answer
+        row = texts[index].startswith("|", start) or texts[index].startswith("|", begin)
+        if end - start <= limit and not row and not _ASKS.search(texts[index], begin, end):  # else a question's answer
             add(number, number + 1)
     return sorted(sentences, key=lambda sentence: -sentence.score)
 

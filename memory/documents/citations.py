@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 from memory.documents.document import Passage
 from memory.documents.sentences import stating_sentences
+from memory.documents.table_rows import quoted_text
 
 QUOTE_LIMIT = 400
 """Characters that a quote may have."""
@@ -27,7 +28,8 @@ _STEM_LENGTH = 5
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Source of an answer: *quote* is the document's text from *start* to *end*, character for character.
+    """Source of an answer: *quote* is the document's text from *start* to *end*, character for character; of the row of
+    a table in Markdown, each value with the name of its column.
 
     *number* is the passage's place among those cited, from 1. *coverage* is the share of the question's words
     that the quote holds, weighed by how telling they are.
@@ -82,7 +84,7 @@ def cite(
                 heading=passage.heading,
                 start=passage.start + start,
                 end=passage.start + end,
-                quote=passage.text[start:end],
+                quote=quoted_text(passage.text, start, end),
                 id=passage.id,
                 coverage=coverage,
             )
@@ -102,14 +104,14 @@ def best_quote(
     prose = quotable_spans(text, limit)
     if not prose:
         return 0, 0, 0.0
-    found_terms = [frozenset(terms(text[start:end])) & term_weights.keys() for start, end in prose]
+    found_terms = [frozenset(terms(quoted_text(text, *span))) & term_weights.keys() for span in prose]
     scores = [sum(term_weights[term] for term in covered_terms) for covered_terms in found_terms]
     first = last = max(range(len(prose)), key=lambda index: (scores[index], -index))
     covered = set(found_terms[first])
 
     def gain(index: int) -> float:
         """Return the weight of the terms that the span at *index* adds; 0 if it may not or need not be added."""
-        if not 0 <= index < len(prose):
+        if not 0 <= index < len(prose) or text.startswith("|", prose[min(first, index)][0]):  # a row stands alone
             return 0.0
         length = prose[max(last, index)][1] - prose[min(first, index)][0]
         added = sum(term_weights[term] for term in found_terms[index] - covered)

@@ -39,6 +39,7 @@ from memory.documents.loaders.base import Loader, checked_limits
 from memory.documents.loaders.content import known_content
 from memory.documents.loaders.registry import LoaderRegistry, type_names
 from memory.documents.manifest import DocumentRecord
+from memory.documents.table_rows import quoted_text
 from memory.errors import ArgumentError, LoadError, translating
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, parse_store_namespace
@@ -332,7 +333,9 @@ class KnowledgeBase:
         compared, store = passages[:count], lifecycle_of(self._collection.memory.store)
         analyzer = None if store is None else store.analyzer
         sentences = await asyncio.to_thread(best_sentences, question, compared, analyzer=analyzer)
-        texts = [compared[found.passage].text[found.start : found.end] for found in sentences[:MAX_COMPARED]]
+        texts = [
+            quoted_text(compared[found.passage].text, found.start, found.end) for found in sentences[:MAX_COMPARED]
+        ]
         similarities = await self._collection.memory.similarities(question, texts) if texts else None
         if similarities is not None:
             sentences = with_meaning(sentences, similarities)

@@ -1,4 +1,4 @@
-"""Sentences of a text, and those among them that state something: no headings, code, tables or directives. Rules."""
+"""Sentences of a text, and those among them that state something: no headings, code or directives. Rules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from memory.chunking.sentences import TextSpan, split_sentences, strip_span
+from memory.documents.table_rows import assignments, record_fields, table_rows
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
@@ -40,6 +41,8 @@ _INLINE_ROLE = re.compile(r"[ \t]*:[\w-]+:`")
 _QUESTION_END = re.compile("[?\uff1f\u061f][\"'\u201d\u2019)\\]*_]*\\Z")
 _RECORDS = re.compile(r"(?P<name>[^:;\n]{1,80}): [^\n]*\n(?P=name): ")
 """Lines that begin with the same field: rows of a table, each a record of its own."""
+_RECORD = re.compile(r"(?:[^\s:;.]+\.)+[^\s:;.]+: |[^:;\n]{1,80}: [^;\n]*; (?:[^\s:;.]+\.)+[^\s:;.]+: ")
+"""A line whose first or second field is named by a path: an object of JSON."""
 _ONLY_CODE = re.compile(r"(?:`[^`\n]+`[\s,;]*)+\Z")
 _MIN_WORDS = 2
 _WORD = re.compile(r"\w+")
@@ -48,11 +51,13 @@ _WORD = re.compile(r"\w+")
 def stating_sentences(text: str) -> list[TextSpan]:
     """Return the sentences of *text* that may answer a question, in order; none where it has no prose.
 
-    Left out are headings, code and dialogues with a program, rows of tables, directives and fields of
-    reStructuredText, questions, lines that only lead to a list or block ("as follows:"), signatures, and single words.
+    The rows of a table and the fields of a record are such sentences, and so are lines of code that give a name a plain
+    value. Left out are headings, other code and dialogues with a program, directives and fields of reStructuredText,
+    questions, lines that only lead to a list or block ("as follows:"), signatures, and single words.
     """
-    blocks = sorted([*_fences(text), *(match.span() for pattern in _NOT_PROSE for match in pattern.finditer(text))])
-    spans = []
+    fences = _fences(text)
+    blocks = sorted([*fences, *(match.span() for pattern in _NOT_PROSE for match in pattern.finditer(text))])
+    spans = [*table_rows(text), *(line for fence in fences for line in assignments(text, *fence))]
     for start, end in _split_records(text):
         inner = start
         for block_start, block_end in blocks:
@@ -62,16 +67,15 @@ def stating_sentences(text: str) -> list[TextSpan]:
         inner, outer = strip_span(text, *_without_markup_lines(text, inner, outer))
         if inner < outer and _states(text[inner:outer]):
             spans.append((inner, outer))
-    return spans
+    return sorted(spans)
 
 
 def _split_records(text: str) -> Iterator[TextSpan]:
-    """Yield the sentences of *text*, and of records each line."""
+    """Yield the sentences of *text*; of records each line, or the fields that stand for themselves."""
     for start, end in split_sentences(text):
-        if _RECORDS.match(text, start, end):
-            yield from (strip_span(text, *line) for line in _lines(text, start, end))
-        else:
-            yield start, end
+        several = _RECORDS.match(text, start, end)
+        for line in [strip_span(text, *line) for line in _lines(text, start, end)] if several else [(start, end)]:
+            yield from record_fields(text, *line) if _RECORD.match(text, *line) else [line]
 
 
 def without_cross_references(text: str) -> str:

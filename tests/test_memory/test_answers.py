@@ -1,11 +1,13 @@
-"""The sentence that answers a question, by the kind of the question. No face has it: ``memory.internals``."""
+"""The sentence that answers a question, by the kind of the question. Inner part, on no face:
+``memory.documents.citations``."""
 
 from __future__ import annotations
 
 import pytest
 
 from memory import Passage
-from memory.internals import best_sentences
+from memory.documents.citations import cite
+from memory.internals import best_sentences, quoted_text
 
 HOW_TO = """\
 Virtual environments keep packages apart.
@@ -17,6 +19,11 @@ python3 -m venv .venv
 ```
 
 Activate it afterwards."""
+SERVICES = "| service | port | owner |\n|---|:-:|---|\n| web | 8080 | Ann |\n| mailer | 2525 | Bo |\n\nIt runs."
+SETTINGS = (
+    "name: lab; mailer.host: mx.lan; mailer.port: 2525; web.port: 80; "
+    "teams.1.service: web; teams.1.owner: Ann; teams.2.service: ledger; teams.2.owner: Omar"
+)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +53,16 @@ Activate it afterwards."""
             "Where does Ben live?",
             "name: Ada; born: 1990; city: Porto\nname: Ben; born: 1985; city: Graz\nname: Cleo; city: Rome",
             "name: Ben; born: 1985; city: Graz",
+        ),
+        ("Which port does the mailer use?", SERVICES, "service: mailer; port: 2525; owner: Bo"),
+        ("Who owns the web?", SERVICES, "service: web; port: 8080; owner: Ann"),
+        ("Which port does the mailer use?", SETTINGS, "mailer.port: 2525"),
+        ("What is the name of the configuration?", SETTINGS, "name: lab"),
+        ("Who owns the ledger?", SETTINGS, "teams.2.service: ledger; teams.2.owner: Omar"),
+        (
+            "What learning rate is used?",
+            "```python\nlearning_rate = 3e-4  # small\nfit(x)\n```",
+            "learning_rate = 3e-4",
         ),
         (
             "How do I sign a tag?",
@@ -106,8 +123,16 @@ Activate it afterwards."""
 )
 def test_the_best_sentence_has_the_kind_of_answer_asked_for(question, text, answer):
     best = best_sentences(question, [Passage("p", text, "a.md", score=1.0)])[0]
-    assert answer in text[best.start : best.end]
-    assert best.end - best.start <= len(answer) + 60
+    quoted = quoted_text(text, best.start, best.end)
+    assert answer in quoted
+    assert len(quoted) <= len(answer) + 60
+
+
+def test_the_row_of_a_table_is_cited_with_the_names_of_its_columns():
+    citation = cite("Which port does the mailer use?", [Passage("p", SERVICES, "a.md")])[0]
+    row = SERVICES[citation.start : citation.end]
+    assert (row, citation.quote) == ("| mailer | 2525 | Bo |", "service: mailer; port: 2525; owner: Bo")
+    assert quoted_text(row, 0, len(row)) == row  # where the names are not in the passage
 
 
 def test_an_unmarked_heading_is_not_quoted_as_the_answer():

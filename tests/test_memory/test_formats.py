@@ -63,10 +63,10 @@ def test_a_presentation_has_a_page_for_each_slide():
 def test_a_workbook_has_a_record_for_each_row_of_its_visible_sheets():
     loaded = load_file("staff.xlsx")
     assert loaded.text == (
-        "# Staff\n\nName: Ada; Born: 1990-05-01; Salary: 4100.5\n"
-        "Name: Ben; Born: 1985-01-02 08:30; Salary: 3900; Left: True\n\n# Sums\n\ntotal; 8000.5"
+        "# Staff\nName: Ada; Born: 1990-05-01; Salary: 4100.5\n"
+        "Name: Ben; Born: 1985-01-02 08:30; Salary: 3900; Left: True\n\n# Sums\ntotal; 8000.5"
     )
-    assert lines_of(loaded)[2:] == [3, 1, 3]
+    assert lines_of(loaded) == [1, 2, 3, 1, 2]
 
 
 def test_an_opendocument_text_keeps_headings_lists_and_tables():
@@ -84,9 +84,7 @@ def test_a_book_has_its_chapters_in_order_without_navigation():
 def test_a_notebook_has_its_cells_and_the_text_of_their_outputs():
     loaded = load_file("means.ipynb")
     assert loaded.title == "Means"
-    assert loaded.text == (
-        "# Means\n\nHow a mean is computed.\n\n```python\nprint(sum([1, 2]) / 2)\n```\n\n```\n1.5\n```"
-    )
+    assert loaded.text == ("# Means\n\nHow a mean is computed.\n\n```python\nprint(sum([1, 2]) / 2)\n```\n\n    1.5")
 
 
 def test_a_mail_has_its_head_its_text_and_readable_attachments():

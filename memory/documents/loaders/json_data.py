@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import indent
 from typing import Any, Final
 
 from memory.documents.loaders.base import LoadedDocument
@@ -54,9 +55,9 @@ class JsonLinesLoader:
 
 
 class NotebookLoader:
-    """Loads ``.ipynb``: text cells as they are, code cells as code blocks, the text of their outputs below."""
+    """Loads ``.ipynb``: text cells as they are, code cells as blocks of code, the text of outputs indented below."""
 
-    name = "ipynb/1"
+    name = "ipynb/2"
     media_type = "text/markdown"
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
@@ -144,7 +145,7 @@ def _cell_parts(cell: Mapping[str, Any], language: str) -> Iterator[str]:
         yield _fenced(source, language)
         for output in _objects(cell.get("outputs")):
             if text := _output_text(output).strip("\n"):
-                yield _fenced(text if len(text) <= _MAX_OUTPUT else text[:_MAX_OUTPUT] + "…", "")
+                yield indent(text if len(text) <= _MAX_OUTPUT else text[:_MAX_OUTPUT] + "…", "    ")
 
 
 def _fenced(text: str, language: str) -> str:

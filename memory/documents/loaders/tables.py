@@ -76,7 +76,7 @@ def _delimiter(text: str) -> str:
 class XlsxLoader:
     """Loads ``.xlsx``: a section for each sheet, a line for each row; of a formula its last value is read."""
 
-    name = "xlsx/1"
+    name = "xlsx/2"
     media_type = "text/markdown"
 
     def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
@@ -101,10 +101,10 @@ class XlsxLoader:
                 continue
             records = list(_row_records(sheet.iter_rows(values_only=True)))
             for number, (row, record) in enumerate(records):
-                part = f"# {sheet.title}\n\n{record}" if number == 0 else record
+                part = f"# {sheet.title}\n{record}" if number == 0 else record
                 part += "\n\n" if number == len(records) - 1 else "\n"
                 parts.append(part)
-                lines.append((length, row))
+                lines.append((length, max(row - 1, 1) if number == 0 else row))  # the heading is one line above it
                 length += len(part)
         return LoadedDocument(text="".join(parts).rstrip(), title=title, lines=tuple(lines), metadata=fields)
 
