@@ -39,6 +39,7 @@ from .providers.anthropic import AnthropicProvider as AnthropicProvider
 from .providers.base import ModelSettings as ModelSettings
 from .providers.base import Provider as Provider
 from .providers.base import Request as Request
+from .providers.base import ServerTool as ServerTool
 from .providers.base import StopPiece as StopPiece
 from .providers.base import TextPiece as TextPiece
 from .providers.base import ThinkingPiece as ThinkingPiece

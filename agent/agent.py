@@ -21,7 +21,7 @@ from agent.context.memory_reader import HistoryReader, MemoryReader, history_bou
 from agent.errors import AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware, RunMiddleware
-from agent.providers.base import Provider, Request, capabilities_of, check_request
+from agent.providers.base import Provider, Request, ServerTool, capabilities_of, check_request
 from agent.results import OutputT, RunResult
 from agent.run import AgentRun, checked_prompt
 from agent.structured_output import expected_output
@@ -44,10 +44,11 @@ ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
 class Agent:
     """Answers prompts with *provider* and *tools*, grounded on *memory* and *knowledge*. Any number of runs at once.
 
-    *tools* are tools, plain functions, and connectors that give tools: ``start`` or ``async with`` opens these, all
-    or none, and closing the agent closes them. *memory* is read before and written after each turn, in *namespace*;
-    without one, *history* alone keeps the conversation. The memory's own documents are recalled with it;
-    *knowledge* adds those of another place. *settings* (None: the defaults) holds every number and switch.
+    *tools* are tools, plain functions, tools that the server runs, and connectors that give tools: ``start`` or
+    ``async with`` opens these, all or none, and closing the agent closes them. *memory* is read before and written
+    after each turn, in *namespace*; without one, *history* alone keeps the conversation. The memory's own documents are
+    recalled with it; *knowledge* adds those of another place. *settings* (None: the defaults) holds every number and
+    switch.
 
     *policy* says how tools are called. *run_middleware* wraps each run and *model_middleware* each call of the model,
     the first one outermost; *hooks* observe every moment. Closing the agent leaves provider and memory open, which may
@@ -58,7 +59,7 @@ class Agent:
         self,
         provider: Provider,
         *,
-        tools: Iterable[Tool | ToolConnector | Callable[..., Any]] = (),
+        tools: Iterable[Tool | ServerTool | ToolConnector | Callable[..., Any]] = (),
         memory: AgentMemory | None = None,
         history: HistoryStorage | None = None,
         knowledge: PassageRetriever | None = None,
@@ -82,10 +83,13 @@ class Agent:
             check_members("knowledge", knowledge, PassageRetriever)
         policy = policy or ToolPolicy()
         ready: list[Tool] = []
+        server_tools: list[ServerTool] = []
         self._connectors: list[ToolConnector] = []
         for item in _checked_list("tools", tools, object, "tools=[my_tool]"):
             if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
                 self._connectors.append(item)
+            elif isinstance(item, ServerTool):
+                server_tools.append(item)
             elif isinstance(item, (FunctionType, MethodType)):
                 ready.append(tool(item))
             else:
@@ -96,6 +100,7 @@ class Agent:
             settings=settings,
             counter=_counter(settings, provider),
             tools=Toolset((*ready, *policy.pages.tools)),
+            server_tools=tuple(server_tools),
             policy=policy,
             run_middleware=_checked_list("run_middleware", run_middleware, RunMiddleware, "run_middleware=[mine]"),
             model_middleware=_checked_list("model_middleware", model_middleware, Callable, "model_middleware=[mine]"),
@@ -333,7 +338,12 @@ class Agent:
         """Raise ``Unsupported`` for features that the provider lacks, before anything is sent."""
         capabilities = capabilities_of(components.provider)
         if capabilities is not None:
-            request = Request(messages, tools=components.tools.specs, settings=components.settings.model_settings)
+            request = Request(
+                messages,
+                tools=components.tools.specs,
+                server_tools=components.server_tools,
+                settings=components.settings.model_settings,
+            )
             check_request(request, capabilities, type(components.provider).__name__)
 
 

@@ -22,7 +22,7 @@ from agent.errors import ArgumentError, check_count, check_seconds
 from agent.events import Hooks
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
 from agent.middleware.base import ModelMiddleware, RunMiddleware
-from agent.providers.base import ModelSettings, Provider
+from agent.providers.base import ModelSettings, Provider, ServerTool
 from agent.tool_executor import ToolExecutor, ToolPolicy
 from agent.tools.base import Tool, Toolset, annotations_of
 from agent.turn_store import TurnStore
@@ -145,6 +145,7 @@ class AgentComponents:
     settings: AgentSettings
     counter: TokenCounter
     tools: Toolset
+    server_tools: tuple[ServerTool, ...]
     policy: ToolPolicy
     run_middleware: tuple[RunMiddleware, ...]
     model_middleware: tuple[ModelMiddleware, ...]
@@ -168,6 +169,7 @@ class AgentComponents:
             "settings": settings.model_settings,
             "rounds": limits,
             "approval": self.policy.approval,
+            "server_tools": [dict(tool.data) for tool in self.server_tools],
         }
         loop = Loop(
             self.provider, executor, limits=limits, middleware=self.model_middleware, log_contents=settings.log_contents

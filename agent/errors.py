@@ -4,7 +4,8 @@ AgentError
 ├── ArgumentError         a value given by the caller (also a ValueError): argument, value, expected
 │   └── Unsupported       a provider cannot do what was asked: provider, feature
 ├── ProviderError         a model's endpoint failed: provider, status, retry_after, transient
-│   └── ContextOverflow   the request is longer than the model's window
+│   ├── ContextOverflow   the request is longer than the model's window
+│   └── UnreadableToolCall the server could not read the tool call that the model wrote: generation
 ├── ToolFailed            raised by a tool on purpose, with a text for the model: transient, retry_after
 │   ├── ToolCallRefused   an authoriser or a person refused the call
 │   ├── ToolTimedOut      the tool gave no answer in time
@@ -121,6 +122,14 @@ class ProviderError(AgentError):
 
 class ContextOverflow(ProviderError):
     """The request is longer than the model's window; a shorter one may be answered."""
+
+
+class UnreadableToolCall(ProviderError):
+    """The server could not read the tool call that the model wrote, its *generation*; the model may do better."""
+
+    def __init__(self, problem: str, *, provider: str = "", generation: str = "") -> None:
+        self.generation = generation
+        super().__init__(problem, provider=provider, transient=False)
 
 
 class ToolFailed(AgentError):

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from agent.context_items import AnswerCitation
-from agent.errors import ContextOverflow, ProviderError, RequestRefused, StopRun, check_count
+from agent.errors import ContextOverflow, ProviderError, RequestRefused, StopRun, UnreadableToolCall, check_count
 from agent.events import (
     EmptyReplyRetried,
     Event,
@@ -39,6 +39,7 @@ from agent.providers.base import (
     TextWasThinking,
     ThinkingPiece,
     WaitPiece,
+    WarningPiece,
 )
 from agent.providers.call_log import ModelCallLog
 from agent.results import Ending, ErrorRecord, RunStep, StopReason, ToolCallRecord, Usage
@@ -271,6 +272,9 @@ class LoopRun:
                         raise LoopExit(Ending.CONTEXT_OVERFLOW, text, error) from error
                     problem, changed = error, self._shorten_request(error)
                     break
+                except UnreadableToolCall as error:
+                    problem, changed = error, self._show_fault(error)
+                    break
                 except ProviderError as error:
                     problem, changed = error, self._ask_in_another_form(error)
                     if changed is None:
@@ -285,6 +289,8 @@ class LoopRun:
                     yield ThinkingDelta(delta.text, **self.context.stamp())
                 elif isinstance(delta, TextWasThinking):
                     yield TextWithdrawn(**self.context.stamp())
+                elif isinstance(delta, WarningPiece):
+                    yield WarningIssued(delta.text, **self.context.stamp())
                 elif isinstance(delta, WaitPiece):
                     yield Waiting(delta.seconds, delta.problem, delta.named, delta.limit, **self.context.stamp())
             if accumulator.stop is None and changed is None:
@@ -405,6 +411,16 @@ class LoopRun:
             self.expected = refused
             return None
         text = f"the wanted type was refused as a {refused.mode}, and is asked for as a {self.expected.mode}: {error}"
+        return WarningIssued(text, **self.context.stamp())
+
+    def _show_fault(self, error: UnreadableToolCall) -> Event:
+        """Show the model the tool call that could not be read, and ask again as often as after an empty reply."""
+        if self.nudges >= self.loop.limits.nudges:
+            raise _exit_for_error(error) from error
+        self.nudges += 1
+        written = [Message.assistant(error.generation)] if error.generation.strip() else []
+        self.transient = [*self.transient, *written, Message.user(f"Your tool call could not be read: {error}")]
+        text = f"the model was shown that its tool call could not be read: {error}"
         return WarningIssued(text, **self.context.stamp())
 
     def _nudge(self, response: Response, without_tools: bool) -> None:

@@ -151,6 +151,10 @@ class AgentRun:
             self._loop_run = self._answer(gathered, assembled)
             async with aclosing(self._loop_run.events()) as events:
                 async for event in events:
+                    if isinstance(event, WarningIssued):
+                        if event.text in self._warnings:  # of an earlier round
+                            continue
+                        self._warnings.append(event.text)
                     yield event
             outcome = self._loop_run.outcome()
             if outcome.ending.is_answer and components.run_middleware:
@@ -344,6 +348,7 @@ class AgentRun:
             messages=assembled.messages,
             system=assembled.system,
             tools=self._components.tools.specs,
+            server_tools=self._components.server_tools,
             settings=self._settings.model_settings,
             grounding=Grounding(
                 question=self._prompt.text,

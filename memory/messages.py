@@ -10,18 +10,28 @@ message of the user.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import pydantic_core
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ImageType: TypeAlias = Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
 DocumentType: TypeAlias = Literal["application/pdf", "text/plain"]
+_HTTP_ADDRESS: Final = re.compile(r"https?://[^\s/]")
 
 
 class _FrozenModel(BaseModel):
@@ -48,23 +58,48 @@ class TextBlock(_FrozenModel):
     text: str
 
 
-class ImageBlock(_FrozenModel):
-    """An image, by its bytes; *caption* and *name* make it findable."""
+class _MediaBlock(_ProviderModel):
+    """Block with bytes (*data*, of a *media_type*), or the http address (*url*) where the model's server finds it."""
+
+    _optional = "url"
+    if TYPE_CHECKING:  # each block has them in the order in which they are stored
+        media_type: str
+        data: bytes
+        url: str | None
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if self.url is None and not (self.data and self.media_type):
+            raise ValueError("data with its media_type is needed, or a url")
+        if self.url is not None and (self.data or not _HTTP_ADDRESS.match(self.url)):
+            raise ValueError("an address that begins with https:// or http:// is needed, without data beside it")
+        return self
+
+    @property
+    def source(self) -> bytes:
+        """The bytes, or those of the address: what tells one from another."""
+        return self.data if self.url is None else self.url.encode()
+
+
+class ImageBlock(_MediaBlock):
+    """An image, by its bytes or its address; *caption* and *name* make it findable."""
 
     type: Literal["image"] = "image"
-    media_type: ImageType
-    data: bytes = Field(min_length=1, repr=False)
+    media_type: ImageType | Literal[""] = ""
+    data: bytes = Field(default=b"", repr=False)
     name: str = ""
     caption: str = ""
+    url: str | None = None
 
 
-class DocumentBlock(_FrozenModel):
-    """A document, by its bytes."""
+class DocumentBlock(_MediaBlock):
+    """A document, by its bytes or its address."""
 
     type: Literal["document"] = "document"
-    media_type: DocumentType
-    data: bytes = Field(min_length=1, repr=False)
+    media_type: DocumentType | Literal[""] = ""
+    data: bytes = Field(default=b"", repr=False)
     name: str = ""
+    url: str | None = None
 
 
 class ThinkingBlock(_ProviderModel):
@@ -290,7 +325,7 @@ def _media_text(blocks: Sequence[Block]) -> str:
     words = []
     for block in blocks:
         if isinstance(block, (ImageBlock, DocumentBlock)):
-            mark = blake2b(block.data, digest_size=_MARK_BYTES).hexdigest()
+            mark = blake2b(block.source, digest_size=_MARK_BYTES).hexdigest()
             words.append(f"({block.type}: {', '.join(filter(None, (_media_label(block), mark)))})")
     return " ".join(words)
 

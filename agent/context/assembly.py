@@ -254,7 +254,7 @@ def _message_texts(message: Message) -> Iterator[str]:
             yield str(block.arguments)
         elif isinstance(block, DocumentBlock):
             yield block.name or ""
-            yield block.data.decode("latin-1")
+            yield block.source.decode("latin-1")
 
 
 def _prepend_text(message: Message, text: str) -> Message:

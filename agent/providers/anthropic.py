@@ -70,13 +70,16 @@ def anthropic_payload(
     body: dict[str, Any] = {"model": model, "messages": _message_params(messages), "stream": True}
     if system:
         body["system"] = system
-    if request.tools:
-        body["tools"] = [
-            {"name": spec.name, "description": spec.description, "input_schema": dict(spec.parameters)}
-            for spec in request.tools
-        ]
-        if request.tool_choice != "auto":
+    tools: list[dict[str, Any]] = [
+        {"name": spec.name, "description": spec.description, "input_schema": dict(spec.parameters)}
+        for spec in request.tools
+    ]
+    if tools := [*tools, *(dict(tool.data) for tool in request.server_tools)]:
+        body["tools"] = tools
+        if request.tool_choice in _TOOL_CHOICE_TYPES:
             body["tool_choice"] = {"type": _TOOL_CHOICE_TYPES[request.tool_choice]}
+        elif request.tool_choice != "auto":
+            body["tool_choice"] = {"type": "tool", "name": request.tool_choice}
     if cache:
         body["cache_control"] = _CACHE_CONTROL
     return {**body, **_setting_params(request.settings, max_tokens), **request.settings.extra}
@@ -133,9 +136,9 @@ def _content_block(block: Block) -> dict[str, Any] | None:
         # An empty text is refused by the server, and says nothing.
         return {"type": "text", "text": block.text} if block.text.strip() else None
     if isinstance(block, ImageBlock):
-        return {"type": "image", "source": _base64_source(block)}
+        return {"type": "image", "source": _source(block)}
     if isinstance(block, DocumentBlock):
-        source = _base64_source(block)
+        source = _source(block)
         if block.media_type == "text/plain":
             source = {"type": "text", "media_type": "text/plain", "data": block.data.decode("utf-8", "replace")}
         document = {"type": "document", "source": source}
@@ -163,7 +166,9 @@ def _tool_use_id(id: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", id)
 
 
-def _base64_source(block: ImageBlock | DocumentBlock) -> dict[str, Any]:
+def _source(block: ImageBlock | DocumentBlock) -> dict[str, Any]:
+    if block.url is not None:
+        return {"type": "url", "url": block.url}
     return {"type": "base64", "media_type": block.media_type, "data": base64.b64encode(block.data).decode()}
 
 
@@ -389,7 +394,9 @@ class AnthropicProvider(HttpProvider):
     def capabilities(self) -> Capabilities:
         """Capabilities of the format in this version."""
         settings = SETTING_NAMES - _UNSUPPORTED_SETTINGS
-        return Capabilities(settings if self._samples else settings - _SAMPLING_PARAMETERS)
+        settings = settings if self._samples else settings - _SAMPLING_PARAMETERS
+        urls = frozenset({"image", "document"} if self._reads_documents else {"image"})
+        return Capabilities(settings, server_tools=True, urls=urls)
 
     @property
     def _reads_documents(self) -> bool:

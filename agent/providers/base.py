@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from agent.context_items import AnswerCitation, Grounding
-from agent.errors import ArgumentError, Unsupported, choice
+from agent.errors import ArgumentError, Unsupported
+from agent.errors import choice as checked_choice
 from agent.results import StopReason, Usage
 from memory import Message
 
@@ -89,7 +90,8 @@ def sampling_fields(settings: ModelSettings, **other: str) -> dict[str, Any]:
     }
 
 
-ToolChoice: TypeAlias = Literal["auto", "none", "required"]
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
+"""Choice of tools: as the model sees fit, none, any one, or the tool of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,18 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """Tool that the model's server runs itself, such as a web search: *data* is its entry among the request's tools, as
+    the server's own documentation has it."""
+
+    data: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, Mapping) or not self.data:
+            raise ArgumentError("data", self.data, 'the tool as the server wants it is needed, as {"type": "…"}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,7 @@ class Request:
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    server_tools: tuple[ServerTool, ...] = ()
     tool_choice: ToolChoice = "auto"
     settings: ModelSettings = field(default_factory=ModelSettings)
     grounding: Grounding | None = None
@@ -200,6 +215,13 @@ class WaitPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class WarningPiece:
+    """What was asked or sent, and is not in the reply as it came: for the developer, in ``RunResult.warnings``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CitationPiece:
     """A source of the answer."""
 
@@ -224,7 +246,7 @@ class StopPiece:
     reason: StopReason
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", choice(StopReason, self.reason, "reason"))
+        object.__setattr__(self, "reason", checked_choice(StopReason, self.reason, "reason"))
 
 
 Delta: TypeAlias = (
@@ -238,6 +260,7 @@ Delta: TypeAlias = (
     | StoredReply
     | TextWasThinking
     | WaitPiece
+    | WarningPiece
     | StopPiece
 )
 
@@ -269,7 +292,8 @@ TOOL_CHOICES = frozenset({"auto", "none", "required"})
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """Capabilities of a provider: *settings* by their names in ``ModelSettings``, ways of *thinking* ("off", "on",
-    "budget"), kinds of *inputs* (block types), *tools* at all, and how they can be chosen. *remedy* says how to get
+    "budget"), kinds of *inputs* (block types), *tools* at all, how they can be chosen ("required": one of a name, too),
+    *server_tools*, and the kinds of inputs that may be an address (*urls*). *remedy* says how to get
     what is missing, where there is a way."""
 
     settings: frozenset[str] = SETTING_NAMES
@@ -277,6 +301,8 @@ class Capabilities:
     inputs: frozenset[str] = INPUT_TYPES
     tools: bool = True
     tool_choices: frozenset[str] = TOOL_CHOICES
+    server_tools: bool = False
+    urls: frozenset[str] = frozenset()
     remedy: str = ""
 
     @property
@@ -325,9 +351,16 @@ def check_request(request: Request, capabilities: Capabilities, provider: str) -
             raise Unsupported(provider, "thinking", settings.thinking, capabilities.remedy)
     if request.tools and not capabilities.tools:
         raise Unsupported(provider, "tools", [tool.name for tool in request.tools])
-    if request.tools and request.tool_choice not in capabilities.tool_choices:
-        raise Unsupported(provider, "tool_choice", request.tool_choice)
-    for message in request.messages:
-        for block in message.blocks:
-            if block.type in INPUT_TYPES and block.type not in capabilities.inputs:
-                raise Unsupported(provider, "input", block.type)
+    if request.server_tools and not capabilities.server_tools:
+        raise Unsupported(provider, "tools", [dict(tool.data) for tool in request.server_tools])
+    choice = request.tool_choice
+    if choice not in TOOL_CHOICES and choice not in [tool.name for tool in request.tools]:
+        raise ArgumentError("tool_choice", choice, "auto, none, required or the name of a tool is needed")
+    if request.tools and (choice if choice in TOOL_CHOICES else "required") not in capabilities.tool_choices:
+        raise Unsupported(provider, "tool_choice", choice)
+    whole = [block for message in request.messages for block in message.blocks]
+    for block in (part for outer in whole for part in (outer, *getattr(outer, "content", ()))):
+        if block.type in INPUT_TYPES and block.type not in capabilities.inputs:
+            raise Unsupported(provider, "input", block.type)
+        if getattr(block, "url", None) is not None and block.type not in capabilities.urls:
+            raise Unsupported(provider, "url", block.url, "give the bytes as data")

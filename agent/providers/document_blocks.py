@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -12,16 +11,17 @@ from agent.providers.base import Request
 from memory import DocumentBlock, LoadError, Message, TextBlock, ToolResultBlock, load_document
 
 
-async def with_documents_as_text(request: Request) -> Request:
-    """Return *request* with the text of each document in its place, those in results of tools too.
+async def with_documents_as_text(request: Request) -> tuple[Request, list[str]]:
+    """Return *request* with the text of each document in its place, those in results of tools too, and notes on them.
 
     A document without readable text is named with the reason, so that the model can tell. Raises ``MissingExtra`` where
     the package that reads it is not installed.
     """
     if not any(_holds_document(block) for message in request.messages for block in message.blocks):
-        return request
-    messages = await asyncio.to_thread(lambda: tuple(_message_in_words(message) for message in request.messages))
-    return replace(request, messages=messages)
+        return request, []
+    notes: dict[str, None] = {}
+    messages = await asyncio.to_thread(lambda: tuple(_message_in_words(message, notes) for message in request.messages))
+    return replace(request, messages=messages), list(notes)
 
 
 def _holds_document(block: Any) -> bool:
@@ -29,29 +29,30 @@ def _holds_document(block: Any) -> bool:
     return any(isinstance(part, DocumentBlock) for part in content)
 
 
-def _message_in_words(message: Message) -> Message:
-    return message.model_copy(update={"blocks": _in_words(message.blocks)})
+def _message_in_words(message: Message, notes: dict[str, None]) -> Message:
+    return message.model_copy(update={"blocks": tuple(_block_in_words(block, notes) for block in message.blocks)})
 
 
-def _in_words(blocks: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(map(_block_in_words, blocks))
-
-
-def _block_in_words(block: Any) -> Any:
+def _block_in_words(block: Any, notes: dict[str, None]) -> Any:
     if isinstance(block, ToolResultBlock):
-        return block.model_copy(update={"content": _in_words(block.content)})
+        return block.model_copy(update={"content": tuple(_block_in_words(part, notes) for part in block.content)})
     if isinstance(block, DocumentBlock):
-        return TextBlock(text=_document_text(block.media_type, block.data, block.name))
+        text, note = _document_text(block.media_type, block.data, block.name)
+        notes |= {note: None} if note else {}
+        return TextBlock(text=text)
     return block
 
 
 @lru_cache(maxsize=4)  # a document of a conversation is sent again with each round and each turn
-def _document_text(media_type: str, data: bytes, name: str) -> str:
+def _document_text(media_type: str, data: bytes, name: str) -> tuple[str, str]:
+    """Return the words for a document, and a note for the developer where they are not the document itself."""
     if media_type == "text/plain":
         text = data.decode("utf-8", "replace")
-        return f"{name}:\n{text}" if name else text
+        return (f"{name}:\n{text}" if name else text), ""
     source = name or "document.pdf"
     try:
-        return f"{source}:\n{load_document(data, source, media_type=media_type).text}"
+        text = load_document(data, source, media_type=media_type).text
     except LoadError as error:
-        return f"({source} cannot be read as text: {error.reason})"
+        problem = f"{source} cannot be read as text: {error.reason}"
+        return f"({problem})", problem
+    return f"{source}:\n{text}", f"{source} was sent as its text: this endpoint takes no documents"

@@ -14,7 +14,7 @@ from contextlib import aclosing, contextmanager
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from agent.errors import ArgumentError, ContextOverflow, ProviderError
+from agent.errors import ArgumentError, ContextOverflow, ProviderError, UnreadableToolCall
 from agent.providers.base import (
     Capabilities,
     Delta,
@@ -27,6 +27,7 @@ from agent.providers.base import (
     ToolCallPiece,
     ToolSpec,
     WaitPiece,
+    WarningPiece,
     check_request,
 )
 from agent.providers.document_blocks import with_documents_as_text
@@ -45,6 +46,8 @@ _CONTEXT_OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 """Words by which servers say that a request does not fit: no status stands for it alone."""
+_TOOL_USE_FAILED = "tool_use_failed"
+"""Code of Groq's error for a tool call that it could not read."""
 _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 
 
@@ -119,6 +122,9 @@ class ProviderEndpoint:
         problem = f"failed in the middle of the reply: {line}"
         if _CONTEXT_OVERFLOW.search(searched):
             return ContextOverflow(problem, provider=self.name)
+        if fields.get("code") == _TOOL_USE_FAILED:
+            generation = redact_key(text_or_empty(fields.get("failed_generation")), self.key)
+            return UnreadableToolCall(problem, provider=self.name, generation=generation)
         return ProviderError(problem, provider=self.name, transient=transient)
 
     def object_of(self, data: str) -> dict[str, Any]:
@@ -308,7 +314,9 @@ class HttpProvider(ABC):
         """Answer *request*, streamed by the endpoint."""
         check_request(request, self.capabilities, type(self).__name__)
         if not self._reads_documents:
-            request = await with_documents_as_text(request)
+            request, notes = await with_documents_as_text(request)
+            for note in notes:
+                yield WarningPiece(note)
         frames, reader = self._open_reply(request)
         splitter = InlineThinkingSplitter(opened=self._opens_thinking)
         with self._endpoint.translated():

@@ -42,6 +42,8 @@ class InlineThinkingSplitter:
         """Tags that end the reasoning that is being read; none in the answer."""
         self._deciding = True
         self._watches = True
+        self._after_tag = False
+        """Blank lines between the tag that ended the reasoning and the answer belong to neither."""
         self._assumed = opened
         self._pending = ""
         self._passed: list[str] = []
@@ -88,10 +90,11 @@ class InlineThinkingSplitter:
             if start.startswith(closing):
                 self._pending, self._closings = start[len(closing) :], ()
                 self._watches = self._assumed = False
+                self._after_tag = True
                 return []
         if not last and any(tag.startswith(start) for tag in (*_CLOSING_TAGS, *_CLOSINGS)):
             return None
-        if not self._watches:
+        if self._after_tag:
             self._pending = start
         self._deciding = False
         return []
@@ -109,6 +112,7 @@ class InlineThinkingSplitter:
         place, tag = first_tag
         thought, self._pending = self._pending[:place].rstrip(), self._pending[place + len(tag) :]
         self._deciding, self._watches, self._assumed, self._closings = True, False, False, ()
+        self._after_tag = True
         return self._thought(thought)
 
     def _thought(self, text: str) -> list[Delta]:
@@ -135,6 +139,7 @@ class InlineThinkingSplitter:
                 return None
             if _ends_reasoning("".join(self._passed) + before, after):
                 self._pending, self._deciding, self._watches, self.opened = after, True, False, True
+                self._after_tag = True
                 return [*([TextPiece(before)] if before else []), TextWasThinking()]
             text, self._pending = before + tag, after
             self._mentions += 1

@@ -21,6 +21,7 @@ from agent.errors import ArgumentError
 from agent.providers.base import (
     SETTING_NAMES,
     THINKING_MODES,
+    TOOL_CHOICES,
     Capabilities,
     CitationPiece,
     Delta,
@@ -33,6 +34,7 @@ from agent.providers.base import (
     ThinkingPiece,
     ToolCallPiece,
     UsagePiece,
+    WarningPiece,
     sampling_fields,
 )
 from agent.providers.http_provider import (
@@ -83,7 +85,12 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _REASONING_DETAILS = "reasoning_details"
 _DETAIL_TEXTS = ("text", "summary")
 _EXTRA_CONTENT = "extra_content"
-"""Field of a tool call at Gemini with the signature of the thought behind it."""
+"""Field of a tool call, or of the message, at Gemini with the signature of the thought behind it."""
+_KEPT_FIELDS = (_EXTRA_CONTENT, "thought_signature")
+"""Fields of a message that go back as they came."""
+_UNREAD_FIELDS = ("executed_tools", "logprobs", "audio")
+"""Fields of a reply that nothing here reads, and that servers refuse in a request."""
+_VALID_SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
@@ -97,10 +104,12 @@ def openai_payload(
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    if request.tools:
-        body["tools"] = [function_definition(spec) for spec in request.tools]
-        if request.tool_choice != "auto":
+    if tools := [*map(function_definition, request.tools), *(dict(tool.data) for tool in request.server_tools)]:
+        body["tools"] = tools
+        if request.tool_choice in TOOL_CHOICES - {"auto"}:
             body["tool_choice"] = request.tool_choice
+        elif request.tool_choice != "auto":
+            body["tool_choice"] = {"type": "function", "function": {"name": request.tool_choice}}
     settings = request.settings
     body |= sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
     if settings.repetition_penalty is not None:
@@ -108,7 +117,9 @@ def openai_payload(
     if settings.thinking is not None:
         body |= _thinking_fields(settings.thinking, settings.effort, server)
     if settings.response_schema is not None:
-        schema = {"name": "answer", "schema": openai_schema(settings.response_schema), "strict": True}
+        title = str(settings.response_schema.get("title", ""))
+        name = title if _VALID_SCHEMA_NAME.fullmatch(title) else "answer"
+        schema = {"name": name, "schema": openai_schema(settings.response_schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif settings.json_mode:
         body["response_format"] = {"type": "json_object"}
@@ -221,7 +232,7 @@ def _content_part(block: Any) -> dict[str, Any]:
         if block.media_type == "text/plain":
             text = block.data.decode("utf-8", "replace")
             return _text_part(f"{block.name}:\n{text}" if block.name else text)
-        file = {"filename": block.name or "document.pdf", "file_data": _data_url(block.media_type, block.data)}
+        file = {"filename": block.name or "document.pdf", "file_data": _address(block)}
         return {"type": "file", "file": file}
     assert isinstance(block, TextBlock)
     return _text_part(block.text)
@@ -232,11 +243,12 @@ def _text_part(text: str) -> dict[str, Any]:
 
 
 def _image_part(block: ImageBlock) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": _data_url(block.media_type, block.data)}}
+    return {"type": "image_url", "image_url": {"url": _address(block)}}
 
 
-def _data_url(media_type: str, data: bytes) -> str:
-    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+def _address(block: ImageBlock | DocumentBlock) -> str:
+    """Return the address of *block*, which holds the bytes themselves where they were given."""
+    return block.url or f"data:{block.media_type};base64,{base64.b64encode(block.data).decode()}"
 
 
 class OpenAIChunkReader(ReplyReader):
@@ -257,6 +269,8 @@ class OpenAIChunkReader(ReplyReader):
         self._indexes: dict[str, int] = {}
         self._last_index = -1
         self._details: list[dict[str, Any]] = []
+        self._kept: dict[str, Any] = {}
+        self._unread: dict[str, None] = {}
 
     @property
     def _complete(self) -> bool:
@@ -294,6 +308,10 @@ class OpenAIChunkReader(ReplyReader):
         for annotation in object_list(delta, "annotations"):
             if citation := object_field(annotation, "url_citation"):
                 yield CitationPiece(_url_citation(citation))
+            else:  # a file that OpenRouter has parsed, which spares it the next time
+                self._kept.setdefault("annotations", []).append(annotation)
+        self._kept |= {name: delta[name] for name in _KEPT_FIELDS if delta.get(name)}
+        self._unread |= dict.fromkeys(name for name in _UNREAD_FIELDS if delta.get(name) or choice.get(name))
         if text := _delta_text(delta.get("content")):
             yield TextPiece(text)
         if refusal := _delta_text(delta.get("refusal")):
@@ -334,9 +352,11 @@ class OpenAIChunkReader(ReplyReader):
                 self._details.append(dict(detail))
 
     def remaining(self) -> Iterator[Delta]:
-        """Yield the reasoning details, which are whole now."""
-        if self._details:
-            yield OpaquePiece(FORMAT, {_REASONING_DETAILS: self._details})
+        """Yield the fields of the message that are whole now, and a warning of those that nothing reads."""
+        if kept := self._kept | ({_REASONING_DETAILS: self._details} if self._details else {}):
+            yield OpaquePiece(FORMAT, kept)
+        if self._unread:
+            yield WarningPiece(f"the reply has fields that are not read: {', '.join(self._unread)}")
 
 
 def _thinking_parts(content: Any) -> str:
@@ -433,7 +453,9 @@ class OpenAICompatibleProvider(HttpProvider):
             settings -= {"repetition_penalty"}
         servers = f"server=, in the configuration model_server: {', '.join(_SERVERS)}"
         remedy = "" if self._server else f"leave it out, or say which server it is ({servers})"
-        return Capabilities(settings, thinking=_THINKING_MODES[self._server], remedy=remedy)
+        urls = frozenset({"image", "document"} if self._server == "openrouter" else {"image"})
+        thinking = _THINKING_MODES[self._server]
+        return Capabilities(settings, thinking=thinking, server_tools=True, urls=urls, remedy=remedy)
 
     @property
     def _reads_documents(self) -> bool:

@@ -26,7 +26,7 @@ from agent import (
 )
 from agent.providers.accumulator import Response, collect_response
 from agent.testing import AnthropicServer, OpenAIServer, RawReply, Reply
-from memory import Message, ThinkingBlock, ToolCallBlock
+from memory import DocumentBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
 from memory.internals import OpaqueBlock
 
 pytestmark = pytest.mark.anyio
@@ -300,3 +300,59 @@ async def test_system_messages_stay_in_their_place_where_the_format_takes_them()
     assert [message["role"] for message in newer["messages"]] == ["user", "system", "user"]
     assert older["system"].endswith("From now on, in verse.")
     assert [message["role"] for message in older["messages"]] == ["user"]
+
+
+async def test_leading_blank_lines_of_an_answer_come_back_as_they_came() -> None:
+    blocks = [
+        ({"type": "thinking", "thinking": "", "signature": "s"}, [{"type": "thinking_delta", "thinking": "hm"}]),
+        ({"type": "text", "text": ""}, [{"type": "text_delta", "text": "\n\nIt is 4."}]),
+    ]
+    with AnthropicServer(cut(anthropic_events(blocks))) as server:
+        response = await collect_response(AnthropicProvider("m", base_url=server.url), QUESTION)
+    assert response.text == "\n\nIt is 4."
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def test_fields_of_a_message_go_back_as_they_came_and_those_that_nothing_reads_are_named() -> None:
+    file = {"type": "file", "file": {"hash": "h", "name": "a.pdf"}}
+    signature = {"google": {"thought_signature": "sig"}}
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
+    deltas = (
+        {"extra_content": signature, "annotations": [file]},
+        {"executed_tools": [{"type": "search"}], "tool_calls": [call]},
+    )
+    with OpenAIServer(cut(openai_chunks(*deltas, reason="tool_calls")), Reply("3")) as server:
+        agent = Agent(OpenAICompatibleProvider(f"{server.url}/v1", "m"), tools=[add])
+        result = await agent.run("1 + 2?")
+    sent = next(message for message in server.requests[1].body["messages"] if message["role"] == "assistant")
+    assert sent["extra_content"] == signature
+    assert sent["annotations"] == [file]
+    assert "executed_tools" not in sent
+    assert result.warnings == ("the reply has fields that are not read: executed_tools",)
+
+
+async def test_a_tool_call_that_the_server_could_not_read_is_shown_to_the_model() -> None:
+    error = {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<add>1,2</add>"}
+    failed = cut(f"event: error\ndata: {json.dumps({'error': error})}\n\n")
+    with OpenAIServer(failed, Reply("3")) as server:
+        provider = OpenAICompatibleProvider(f"{server.url}/v1", "m")
+        result = await Agent(provider, tools=[add]).run("1 + 2?")
+        assert server.requests[1].body["messages"][1]["content"] == "<add>1,2</add>"
+        assert "could not be read" in server.requests[1].body["messages"][2]["content"]
+    assert result.text == "3"
+    assert any("could not be read" in warning for warning in result.warnings)
+    with OpenAIServer(failed, failed) as server, pytest.raises(RunError, match="Failed to call"):
+        await Agent(OpenAICompatibleProvider(f"{server.url}/v1", "m"), tools=[add]).run("1 + 2?")
+
+
+async def test_a_document_that_is_sent_as_its_text_is_named_in_the_warnings_once() -> None:
+    document = DocumentBlock(media_type="application/pdf", data=b"no PDF", name="a.pdf")
+    with OpenAIServer(Reply("I cannot.")) as server:
+        result = await Agent(OpenAICompatibleProvider(f"{server.url}/v1", "m")).run([document, TextBlock(text="Read.")])
+    (warning,) = result.warnings
+    assert warning.startswith("a.pdf cannot be read as text")

@@ -23,6 +23,7 @@ from agent import (
     OpenAICompatibleProvider,
     ProviderError,
     Request,
+    ServerTool,
     StopReason,
     Unsupported,
     Usage,
@@ -63,6 +64,9 @@ class TestOllamaProvider(ProviderContract):
             yield OllamaProvider("any-model", base_url=server.url, client=HttpClient(retries=0))
 
 
+PAPER = DocumentBlock(url="https://a.test/paper.pdf", name="paper.pdf")
+
+
 def ask(*messages: Message, **options) -> Request:
     return Request(messages or (Message.user("Hello"),), **options)
 
@@ -70,6 +74,13 @@ def ask(*messages: Message, **options) -> Request:
 def to_anthropic(request: Request, **options) -> dict:
     with AnthropicServer(Reply("fine")) as server:
         asyncio.run(collect_response(AnthropicProvider("m", base_url=server.url, **options), request))
+        return server.requests[0].body
+
+
+def to_openai(request: Request, **options) -> dict:
+    with OpenAIServer(Reply("fine")) as server:
+        provider = OpenAICompatibleProvider(f"{server.url}/v1", "m", **options)
+        asyncio.run(collect_response(provider, request))
         return server.requests[0].body
 
 
@@ -135,6 +146,10 @@ def test_a_sampling_setting_unsupported_by_the_anthropic_version_raises_unsuppor
     ("provider", "request_"),
     [
         (OllamaProvider("m"), ask(tools=(ADD,), tool_choice="required")),
+        (OllamaProvider("m"), ask(tools=(ADD,), tool_choice="add")),
+        (OllamaProvider("m"), ask(server_tools=(ServerTool({"type": "web_search"}),))),
+        (OllamaProvider("m"), ask(Message.user([ImageBlock(url="https://a.test/a.png")]))),
+        (OpenAICompatibleProvider("http://127.0.0.1:9/v1", "m"), ask(Message.user([PAPER]))),
         (OllamaProvider("m"), ask(settings=ModelSettings(thinking=2000))),
         (AnthropicProvider("m"), ask(settings=ModelSettings(repetition_penalty=1.1))),
         (AnthropicProvider("m"), ask(settings=ModelSettings(json_mode=True))),
@@ -205,6 +220,52 @@ def test_tools_and_tool_choice_are_sent_in_each_format() -> None:
     assert body["tools"] == [{"type": "function", "function": function}]
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
     assert "tools" not in to_ollama(ask(tools=(ADD,), tool_choice="none"))
+
+
+def test_one_forced_tool_and_tools_of_the_server_are_sent_in_each_format() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
+    body = to_anthropic(ask(tools=(ADD,), server_tools=(ServerTool(search),), tool_choice="add"))
+    assert [tool["name"] for tool in body["tools"]] == ["add", "web_search"]
+    assert body["tools"][1] == search
+    assert body["tool_choice"] == {"type": "tool", "name": "add"}
+    body = to_openai(ask(tools=(ADD,), server_tools=(ServerTool({"type": "browser_search"}),), tool_choice="add"))
+    assert body["tools"][1] == {"type": "browser_search"}
+    assert body["tool_choice"] == {"type": "function", "function": {"name": "add"}}
+    with pytest.raises(ArgumentError, match="tool_choice: auto, none, required or the name of a tool is needed"):
+        to_anthropic(ask(tools=(ADD,), tool_choice="subtract"))
+    with pytest.raises(ArgumentError, match="data: the tool as the server wants it is needed"):
+        ServerTool({})
+
+
+@pytest.mark.parametrize(("title", "name"), [("City", "City"), ("a b", "answer"), (None, "answer")])
+def test_the_wanted_schema_is_named_by_its_title(title: str | None, name: str) -> None:
+    schema = {"type": "object", "properties": {}} | ({"title": title} if title else {})
+    body = to_openai(ask(settings=ModelSettings(response_schema=schema)))
+    assert body["response_format"]["json_schema"]["name"] == name
+
+
+def test_images_and_documents_by_address_are_sent_as_their_address() -> None:
+    prompt = Message.user([ImageBlock(url="https://a.test/a.png"), PAPER])
+    blocks = to_anthropic(ask(prompt), reads_documents=True)["messages"][0]["content"]
+    assert [block["source"] for block in blocks] == [
+        {"type": "url", "url": "https://a.test/a.png"},
+        {"type": "url", "url": "https://a.test/paper.pdf"},
+    ]
+    image, file = to_openai(ask(prompt), server="openrouter")["messages"][0]["content"]
+    assert image["image_url"] == {"url": "https://a.test/a.png"}
+    assert file["file"] == {"filename": "paper.pdf", "file_data": "https://a.test/paper.pdf"}
+
+
+@pytest.mark.parametrize("fields", [{}, {"url": "file:///etc/passwd"}, {"url": "https://"}, {"data": b"x"}])
+@pytest.mark.parametrize("block", [ImageBlock, DocumentBlock])
+def test_a_block_needs_bytes_with_their_type_or_an_http_address(block: type, fields: dict) -> None:
+    with pytest.raises(ValueError, match="is needed"):
+        block(**fields)
+
+
+def test_an_effort_that_is_no_word_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="effort: a word"):
+        ModelSettings(effort=3)
 
 
 def test_anthropic_thinking_and_redacted_thinking_are_sent_back_during_tool_use() -> None:
