@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import platformdirs
 
@@ -81,65 +81,65 @@ class AssistantSettings:
     memory: Path = field(default_factory=lambda: _default_memory("tellback"))
     namespace: str = ""
     offline: bool = False
-    language: str | None = None
-    language_of_file: bool = False
+    language: Annotated[str | None, check.stripped] = None
+    language_of_file: Annotated[bool, None] = False
     """Require an existing memory file to be in *language*; otherwise the language is for a new file alone."""
-    name: str | None = None
+    name: Annotated[str | None, check.name] = None
     """Name of the user, by which others may speak of them."""
-    zone: str | None = None
+    zone: Annotated[str | None, check.zone] = None
     """Time zone of the user, such as ``Europe/Lisbon``; None: that of the machine."""
-    model: str | None = None
-    base_url: str | None = None
+    model: Annotated[str | None, check.model] = None
+    base_url: Annotated[str | None, http_address] = None
     api_key: Secret | None = None
     anthropic_api_key: Secret | None = None
-    anthropic_base_url: str | None = None
-    ollama_host: str | None = None
+    anthropic_base_url: Annotated[str | None, http_address] = None
+    ollama_host: Annotated[str | None, check.ollama_host] = None
     model_server: Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"] | None = None
     """Server at *base_url*: each has fields of its own for thinking and the repetition penalty."""
-    thinking: Literal["on", "off"] | int | None = None
+    thinking: Annotated[Literal["on", "off"] | int | None, check.thinking] = None
     effort: str | None = None
-    temperature: float | None = None
-    repetition_penalty: float | None = None
-    max_tokens: int | None = None
-    reply_limit: int = 200_000
+    temperature: Annotated[float | None, check.number(least=0)] = None
+    repetition_penalty: Annotated[float | None, check.number(above=0)] = None
+    max_tokens: Annotated[int | None, check.integer(1)] = None
+    reply_limit: Annotated[int, check.integer(1)] = 200_000
     """Characters after which a reply is cut off, its reasoning counted."""
-    silence_timeout: float = 300.0
+    silence_timeout: Annotated[float, check.number(above=0)] = 300.0
     """Seconds without an answer after which a request to a model or an embedder fails."""
-    embedder: str = "auto"
+    embedder: Annotated[str, check.embedder] = "auto"
     embedding_model: str | None = None
-    embedding_base_url: str | None = None
+    embedding_base_url: Annotated[str | None, http_address] = None
     embedding_api_key: Secret | None = None
-    embedding_cache: int = 0
+    embedding_cache: Annotated[int, check.integer(0)] = 0
     """Megabytes of vectors cached in the memory's file: a text that was embedded before is not sent again."""
-    reranker: str | None = None
+    reranker: Annotated[str | None, check.reranker] = None
     """ONNX model that scores the best hits of a recall again: ``onnx:MODEL``."""
-    token_budget: int = 16_000
-    window: str = "all"
+    token_budget: Annotated[int, check.integer(500)] = 16_000
+    window: Annotated[str, check.window] = "all"
     web_hosts: str = ""
     """Hosts of one's own network, with commas between them, whose pages may be ingested."""
     trace: bool = True
     system: str = ""
     secrets: Literal["redact", "reject", "keep"] = "redact"
     share_sensitive: bool = False
-    minimum_length: int = 0
+    minimum_length: Annotated[int, check.integer(0)] = 0
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
     replacements: Literal["off", "model"] = "off"
     """Judge of the older memories that a new one replaces: none, or the model."""
     extract_facts: bool = False
     """Ask the model after each turn for the facts stated in it, at the cost of tokens."""
-    hook_tokens: int = 1_000
+    hook_tokens: Annotated[int, check.integer(100)] = 1_000
     """Most tokens that a hook adds to a prompt in another client."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
     """Messages of another client's conversation that hooks keep: prompts and answers, prompts alone, or nothing."""
-    resident_idle: int = 1800
+    resident_idle: Annotated[int, check.integer(0)] = 1800
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
     prompt_history: bool = True
     """Offer the prompts of earlier conversations on the arrow keys of ``chat``."""
     automatic_backups: bool = True
     """Make a backup beside the memory after the first write of a day; keep seven of days and four of weeks."""
-    backup_space: int = 1000
+    backup_space: Annotated[int, check.integer(1)] = 1000
     """Megabytes that automatic backups may take together."""
-    mcp: McpSettings = McpSettings()
+    mcp: Annotated[McpSettings, McpSettings.of] = McpSettings()
 
     @property
     def vendor_variables(self) -> Mapping[str, str]:
@@ -212,53 +212,32 @@ class AssistantSettings:
                 raise UnusableSetting(name, value, str(error)) from None
 
 
-_CHECKS: Final[Mapping[str, check.Check]] = {
-    "memory": check.path,
-    "namespace": check.text,
-    "offline": check.switch,
-    "language": check.stripped,
-    "name": check.name,
-    "zone": check.zone,
-    "model": check.model,
-    "base_url": http_address,
-    "api_key": check.secret,
-    "anthropic_api_key": check.secret,
-    "anthropic_base_url": http_address,
-    "ollama_host": check.ollama_host,
-    "model_server": check.choice("openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"),
-    "thinking": check.thinking,
-    "effort": check.text,
-    "temperature": check.number(least=0),
-    "repetition_penalty": check.number(above=0),
-    "max_tokens": check.integer(1),
-    "reply_limit": check.integer(1),
-    "silence_timeout": check.number(above=0),
-    "embedder": check.embedder,
-    "embedding_model": check.text,
-    "embedding_base_url": http_address,
-    "embedding_api_key": check.secret,
-    "embedding_cache": check.integer(0),
-    "reranker": check.reranker,
-    "token_budget": check.integer(500),
-    "window": check.window,
-    "web_hosts": check.text,
-    "trace": check.switch,
-    "system": check.text,
-    "secrets": check.choice("redact", "reject", "keep"),
-    "share_sensitive": check.switch,
-    "minimum_length": check.integer(0),
-    "near_duplicates": check.choice("keep", "link", "fold"),
-    "replacements": check.choice("off", "model"),
-    "extract_facts": check.switch,
-    "hook_tokens": check.integer(100),
-    "hook_keep": check.choice("all", "prompts", "nothing"),
-    "resident_idle": check.integer(0),
-    "prompt_history": check.switch,
-    "automatic_backups": check.switch,
-    "backup_space": check.integer(1),
-    "mcp": McpSettings.of,
+_CHECKS_OF_TYPES: Final[Mapping[object, check.Check]] = {
+    bool: check.switch,
+    str: check.text,
+    Path: check.path,
+    Secret: check.secret,
 }
-"""The check of each setting; None stays None where that is the default."""
+
+
+def _check_of(hint: Any) -> check.Check | None:
+    """Return the check of a setting of the type *hint*: the one that is named there, else that of the type.
+
+    None stays None where that is the default.
+    """
+    if get_origin(hint) is Annotated:
+        named: check.Check | None = hint.__metadata__[0]
+        return named
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
+    words = [word for kind in kinds for word in ([kind] if isinstance(kind, str) else get_args(kind))]
+    return check.choice(*words) if words else _CHECKS_OF_TYPES[kinds[0]]
+
+
+_CHECKS: Final[Mapping[str, check.Check]] = {
+    name: named
+    for name, hint in get_type_hints(AssistantSettings, include_extras=True).items()
+    if (named := _check_of(hint)) is not None
+}
 SETTINGS: Final = tuple(_CHECKS)
 """The names of all settings."""
 _VENDOR_VARIABLES = {

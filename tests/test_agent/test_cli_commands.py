@@ -17,7 +17,6 @@ import pytest
 from typer.main import get_command
 
 from agent.assistant.cli.app import app, run_command_line
-from agent.assistant.cli.output import TimeLeft
 from agent.assistant.cli.plain_recall import run_plain_recall
 from memory import KnowledgeBase, Memory, open_memory, run_sync
 from tests.support.command_line import CommandLine
@@ -274,13 +273,6 @@ def test_documents_of_a_folder_are_forgotten_after_confirmation(tellback: Comman
     assert tellback("documents", "forget", notes, "--yes").out == f"forgot 2 documents of {notes}\n"
     assert tellback.json("documents")["total"] == 0
     assert "--again" in tellback("ingest", notes).err
-
-
-def test_the_estimated_time_left_is_a_slow_moving_average() -> None:
-    clock = TimeLeft()
-    assert [clock.after(done, 100, now) for done, now in ((0, 0.0), (10, 1.0), (10, 10.0))] == ["", "", "1:30 left"]
-    assert clock.after(50, 100, 12.0) == "1:13 left"  # a batch that ends at once moves it by a fifth
-    assert clock.after(100, 100, 13.0) == "0:57 left"
 
 
 def test_quiet_ingest_prints_the_totals_only(tellback: CommandLine, notes: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +21,14 @@ from agent.assistant.cli.options import CollectionOption, JsonOption
 from agent.assistant.cli.output import (
     escape_controls,
     has_styles,
+    is_terminal,
     one_line,
     print_json,
     print_line,
-    print_note,
     print_text,
 )
 from agent.assistant.cli.short_ids import resolve_id
-from agent.assistant.resident.host import current_environment, current_folder
+from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
@@ -42,13 +40,6 @@ _PLACE: Final = re.compile(r"(?P<path>.+?)(?::(?P<line>\d+))?(?:#page=(?P<page>\
 _LISTED: Final = re.compile(r"(?P<id>.+):(?P<start>\d+)-(?P<end>\d+)")
 _MOST_UP: Final = 3
 """Most folders up in a relative path; beyond that the absolute path is easier to read."""
-_PAGED_VIEWERS: Final = (
-    ("evince", "--page-index={page}"),
-    ("okular", "--page={page}"),
-    ("zathura", "--page={page}"),
-    ("qpdfview", "{file}#{page}"),
-)
-"""Viewers of PDF that open a page, with the option for it."""
 
 
 async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitation]) -> list[str]:
@@ -109,7 +100,7 @@ def show(
     around: Annotated[int, typer.Option(metavar="COUNT", min=0, max=50, help="Passages shown before and after.")] = 1,
     collection: CollectionOption = None,
     opens: Annotated[
-        bool, typer.Option("--open", help="Open the file in the system's viewer, a PDF at its page.")
+        bool, typer.Option("--open", help="Open the file in its viewer, a PDF at its page in the browser.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -221,33 +212,16 @@ def _print_place(shown: _Shown, line: int | None) -> None:
 
 
 def _open(shown: _Shown) -> None:
-    """Open the document in a viewer; at its page where one of the known viewers of PDF is installed."""
-    location, page = shown.location, shown.passage.page_at(shown.start)
+    """Open the document: at its page or anchor in the browser, another file in the system's viewer."""
+    location, page, anchor = shown.location, shown.passage.page_at(shown.start), shown.passage.anchor
     if not location or ("://" not in location and not Path(location).exists()):
         raise typer.BadParameter(f"{location or 'a memory'} is not a file that can be opened", param_hint="--open")
-    command = _viewer(location, page)
-    if command is None:
+    if "://" in location or page is not None or anchor:
         import webbrowser
 
-        webbrowser.open(_uri(location, page, shown.passage.anchor))
-        return
-    print_note(f"opening with {command[0]}")
-    subprocess.Popen(  # noqa: S603 -- a viewer that is installed, with a path as its own argument
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-
-
-def _viewer(location: str, page: int | None) -> list[str] | None:
-    """Return the command that opens *location*; None: the browser does."""
-    if page is not None and location.lower().endswith(".pdf"):
-        for program, option in _PAGED_VIEWERS:
-            if shutil.which(program):
-                filled = option.format(page=page, file=location)
-                return [program, filled] if "{file}" in option else [program, filled, location]
-    if "://" in location or location.lower().endswith((".htm", ".html")):
-        return None
-    opener = "open" if sys.platform == "darwin" else "xdg-open"
-    return [opener, location] if shutil.which(opener) else None
+        webbrowser.open(_uri(location, page, anchor))
+    elif typer.launch(location) != 0:
+        raise typer.BadParameter("no program that opens files was found", param_hint="--open")
 
 
 def _uri(location: str, page: int | None, anchor: str) -> str:
@@ -260,8 +234,4 @@ def _uri(location: str, page: int | None, anchor: str) -> str:
 
 def _link(text: str, uri: str) -> str:
     """Return *text* as a hyperlink (OSC 8) where the screen is a terminal."""
-    return f"\x1b]8;;{uri}\x1b\\{text}\x1b]8;;\x1b\\" if _is_terminal() else text
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty() and current_environment().get("TERM") != "dumb"
+    return f"\x1b]8;;{uri}\x1b\\{text}\x1b]8;;\x1b\\" if is_terminal(sys.stdout) else text

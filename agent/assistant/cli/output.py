@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from agent.assistant.cli.json_output import json_object
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
     from memory import LongTermMemory, Memory
     from memory.internals import MemoryChange, Operation, TermMatch
 
-_SOONEST_ESTIMATE: Final = 2.0
-"""Seconds of work after which the time that is left is estimated."""
-_ESTIMATE_WEIGHT: Final = 0.2
-"""Share of a new estimate in the shown one."""
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates
@@ -187,10 +182,14 @@ _MIN_TEXT_WIDTH = 20
 """Cells to which a text is wrapped at least; where a table leaves its last column less, others are left out."""
 
 
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether *stream* is a terminal that knows more than lines of text."""
+    return stream.isatty() and current_environment().get("TERM") != "dumb"
+
+
 def has_styles(stream: TextIO) -> bool:
     """Return whether *stream* is a terminal that shows bold and coloured words, and its user wants them."""
-    environ = current_environment()
-    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    return is_terminal(stream) and not current_environment().get("NO_COLOR")
 
 
 def console(*, error: bool = False) -> Console:
@@ -305,47 +304,23 @@ def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, last: None
         return
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn() if in_bytes else MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}", style="progress.remaining"),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[last]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
-    clock = TimeLeft()
     with Progress(*columns, console=console(error=True), transient=True) as bar:
-        task = bar.add_task(what, total=None, last="", left="")
+        task = bar.add_task(what, total=None, last="")
 
         def advance(done: int, total: int, last: str) -> None:
-            left = clock.after(done, total, monotonic())
-            bar.update(task, completed=done, total=total, last=one_line(last), left=left)
+            bar.update(task, completed=done, total=total, last=one_line(last))
 
         yield advance
-
-
-class TimeLeft:
-    """Estimate of the time left, by the average speed so far, smoothed: the speed of the work varies."""
-
-    def __init__(self) -> None:
-        self._began: float | None = None
-        self._end = 0.0
-
-    def after(self, done: int, total: int, now: float) -> str:
-        """Return the time left at *now* (seconds) after *done* of *total*; "" while there is no estimate."""
-        if self._began is None:
-            self._began = now
-        elapsed = now - self._began
-        if not 0 < done <= total or elapsed < _SOONEST_ESTIMATE:
-            return ""
-        end = now + elapsed * (total - done) / done
-        self._end = end if not self._end else self._end + _ESTIMATE_WEIGHT * (end - self._end)
-        minutes, seconds = divmod(max(0, round(self._end - now)), 60)
-        return (
-            f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left" if minutes >= 60 else f"{minutes}:{seconds:02} left"
-        )
 
 
 _KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")

@@ -1,4 +1,4 @@
-"""Views of an answer as it arrives: Markdown rendered block by block on a terminal with colours, plain text elsewhere.
+"""Views of an answer as it arrives: Markdown of a model rendered block by block on a terminal, plain text elsewhere.
 
 No view shows a secret of the prompt that is answered, even if the model repeats it.
 """
@@ -10,13 +10,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from agent.assistant.cli.output import console, escape_controls, has_styles, print_piece, print_text, screen_width
+from agent.assistant.cli.output import console, escape_controls, is_terminal, print_piece, print_text
 
 if TYPE_CHECKING:
     from rich.live import Live
 
 _FENCE: Final = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
-_WORD_OR_LINE_FEED: Final = re.compile(r"\n|[^\S\n]*[^\s]+[^\S\n]*|[^\S\n]+")
 _PENDING_LINES: Final = 12
 """Lines of an unfinished block that are shown while it grows."""
 
@@ -59,49 +58,27 @@ class SecretMask:
 
 
 class PlainView:
-    """View that prints words as they come; on a terminal lines are broken between them, not within.
-
-    Where the prompt holds a secret, it prints whole lines.
-    """
+    """View that prints plain text: line by line on a terminal and where the prompt holds a secret, else as it comes."""
 
     def __init__(self, mask: SecretMask) -> None:
-        self._mask, self._held, self._column = mask, "", 0
-        self._width = screen_width() if sys.stdout.isatty() else None
+        self._mask, self._held, self._is_open = mask, "", False
+        self._by_lines = bool(mask) or sys.stdout.isatty()
 
     def write(self, text: str) -> None:
-        """Print the pieces of *text* that are whole."""
-        if self._width is None and not self._mask:
+        """Print what is whole of *text*."""
+        if not self._by_lines:
             print_piece(text)
-            self._column = 0 if text.endswith("\n") else 1
+            self._is_open = not text.endswith("\n")
             return
-        self._held += text
-        end = self._held.rfind("\n") if self._mask else max(self._held.rfind(" "), self._held.rfind("\n"))
-        whole, self._held = self._held[: end + 1], self._held[end + 1 :]
-        self._print(whole)
+        *lines, self._held = (self._held + text).split("\n")
+        for line in lines:
+            print_text(self._mask.apply(line))
 
     def close(self) -> None:
         """Print the text held back, and end the line."""
-        self._print(self._held)
-        self._held = ""
-        if self._column:
-            print_text()
-            self._column = 0
-
-    def _print(self, text: str) -> None:
-        """Print *text*; a word that does not fit on the line begins the next one."""
-        from rich.cells import cell_len
-
-        for word in _WORD_OR_LINE_FEED.findall(self._mask.apply(text)):
-            shown = escape_controls(word)
-            if shown.endswith("\n"):
-                print_piece(shown)
-                self._column = 0
-                continue
-            if self._width is not None and self._column > 0 and self._column + cell_len(shown.rstrip()) > self._width:
-                print_piece("\n")
-                self._column, shown = 0, shown.lstrip()
-            print_piece(shown)
-            self._column += cell_len(shown)
+        if self._held or self._is_open:
+            print_text(self._mask.apply(self._held))
+        self._held, self._is_open = "", False
 
 
 class MarkdownView:
@@ -193,7 +170,7 @@ def split_blocks(text: str) -> tuple[list[str], str]:
 def answer_view(prompt: str, *, renders: bool) -> AnswerView:
     """Return the view of the answer to *prompt*; *renders*: the answer may be Markdown of a model."""
     mask = SecretMask(prompt)
-    return MarkdownView(mask) if renders and has_styles(sys.stdout) else PlainView(mask)
+    return MarkdownView(mask) if renders and is_terminal(sys.stdout) else PlainView(mask)
 
 
 def masked_kinds(prompt: str) -> Sequence[str]:
