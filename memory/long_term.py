@@ -17,7 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import cached_property, partial
 from itertools import islice
@@ -30,7 +32,9 @@ from memory.entry_store import EntryStore, database_for
 from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
 from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
+from memory.history.history_copy import HistoryCopy
 from memory.history.protocol import HistoryStorage
+from memory.history.rows import HistoryRows
 from memory.history.sqlite import SqliteHistory
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
@@ -38,6 +42,7 @@ from memory.results import (
     NEWEST,
     Conflict,
     ErasureVerification,
+    ExternalCopy,
     MemoryHistory,
     MemoryPage,
     Profile,
@@ -147,8 +152,12 @@ class LongTermMemory:
     or none; they return None where nothing differed and nothing was done.
 
     History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
-    that has none gets one in the process. What a store with data alone cannot do is logged as a warning; ``forget``
-    deletes from it, and names in ``Receipt.unreached`` what it cannot prove.
+    that has none gets one in the process. A *history* may also be any ``HistoryStorage``: its messages are appended
+    before the memories are written and deleted after these were forgotten, no crash recovery looks through it, and
+    ``import_`` and a time of grace raise ``UnsupportedError``.
+
+    What a store with data alone cannot do is logged as a warning; ``forget`` deletes from it, and names in
+    ``Receipt.unreached`` what it cannot prove.
 
     Public attributes, for parts built on it: ``store``, ``database``,
     ``entries`` (the store by partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``,
@@ -171,13 +180,14 @@ class LongTermMemory:
         """*database* has the tables of a store that has none itself; None is one in the memory of the process."""
         clock, zone = parts.get("clock", system_clock), parts.get("zone")
         aware = aware_clock(clock, zone)
-        if history is not None and not isinstance(history, SqliteHistory):
-            raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
+        if history is not None and (isinstance(history, type) or not isinstance(history, HistoryStorage)):
+            raise ArgumentError("history", history, "a HistoryStorage is needed, such as a SqliteHistory(database)")
         self.store = store
         if lifecycle_of(store) is None:
             _log.warning("%s", _limits_of(store, kept=database is not None))
         self.database = database = database_for(store, database)
         conversations = history or SqliteHistory(database, clock=aware)
+        rows = conversations.rows if isinstance(conversations, SqliteHistory) else HistoryRows(database, clock=aware)
         tombstones, log = _open_tombstones(store, database), OperationLog(database, clock=aware, ids=operation_ids)
         self.word_vectors = parts.get("word_vectors")
         self.conversations: HistoryStorage = conversations
@@ -189,7 +199,7 @@ class LongTermMemory:
         self.embedding = EmbeddingService(
             store, parts.get("embedder"), database=database, settings=parts.get("embedding_settings")
         )
-        self.entries = EntryStore(store, conversations.rows)
+        self.entries = EntryStore(store, rows)
         self.clock = clock
         self.zone = zone
         rules = PolicyRules(tuple(parts.get("policies", ())), parts.get("on_policy_failure", "store"))
@@ -197,7 +207,7 @@ class LongTermMemory:
         self.recall_settings = parts.get("recall_settings") or RecallSettings()
         self.index_cache = _open_index_cache(lifecycle_of(store))
         self.carried: list[ExportedPart] = []
-        self.erasers: list[Eraser] = [SummaryEraser(conversations.rows), CachedVectorEraser(self.embedding), self.keys]
+        self.erasers: list[Eraser] = [SummaryEraser(rows), CachedVectorEraser(self.embedding), self.keys]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
         self._ids = parts.get("ids") or TimeOrderedIds(clock=aware)
@@ -241,7 +251,7 @@ class LongTermMemory:
     def _writer(self) -> MemoryWriter:
         from memory.write.memory_writer import MemoryWriter
 
-        return MemoryWriter(self._pipeline)
+        return MemoryWriter(self._pipeline, self._own_history)
 
     @cached_property
     def _recovery(self) -> CrashRecovery:
@@ -329,6 +339,36 @@ class LongTermMemory:
             self.carried,
             clock=self._aware_clock,
         )
+
+    @property
+    def _own_history(self) -> HistoryStorage | None:
+        """The history where it is a class of the program, which shares no transaction with the memories."""
+        return None if isinstance(self.conversations, SqliteHistory) else self.conversations
+
+    @asynccontextmanager
+    async def _with_history(self, namespace: str) -> AsyncIterator[EntryStore]:
+        """Yield the entries with the messages of *namespace*; those of a history of one's own are a copy.
+
+        What is erased from the copy, or was in a process that ended before, is deleted in the history at the end.
+        """
+        if self._own_history is None:
+            yield self.entries
+            return
+        copy = await HistoryCopy.of(self._own_history, namespace)
+        entries = EntryStore(self.store, copy.rows)
+        await asyncio.to_thread(self._eraser.erase_buried, entries, namespace, copy.messages)
+        yield entries
+        await copy.delete_erased()
+
+    def _eraser_of(self, entries: EntryStore) -> MemoryEraser:
+        """Return the eraser of *entries* that ``_with_history`` yields."""
+        return self._eraser if entries is self.entries else replace(self._eraser, entries=entries)
+
+    def _check_history(self, operation: str) -> None:
+        """Raise ``UnsupportedError`` where the history takes no message at a place of its own."""
+        if (history := self._own_history) is not None:
+            reason = f"{type(history).__name__} adds messages at the end of a session alone"
+            raise UnsupportedError(operation, reason)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -426,7 +466,13 @@ class LongTermMemory:
         return await asyncio.to_thread(self.entries.namespaces)
 
     async def complete(self) -> int:
-        """Remember the messages of history that have no memory yet, forgotten ones excepted; return how many."""
+        """Remember the messages of history that have no memory yet, forgotten ones excepted; return how many.
+
+        A history of one's own is not looked through for such; what was forgotten of it is deleted.
+        """
+        for namespace in [] if self._own_history is None else await self.conversations.namespaces():
+            async with self._with_history(namespace):
+                pass
         return await asyncio.to_thread(self.complete_now)
 
     def complete_now(self) -> int:
@@ -716,15 +762,19 @@ class LongTermMemory:
             ids = recalled if ids is None else [id for id in ids if id in recalled]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
-        return await asyncio.to_thread(
-            self._eraser.forget,
-            ids,
-            selectors,
-            caller,
-            dry_run=dry_run,
-            grace=grace,
-            remove_backups=remove_backups,
-        )
+        if grace is not None:
+            self._check_history("forget with a time of grace")
+        async with self._with_history(namespace) as entries:
+            receipt = await asyncio.to_thread(
+                self._eraser_of(entries).forget,
+                ids,
+                selectors,
+                caller,
+                dry_run=dry_run,
+                grace=grace,
+                remove_backups=remove_backups,
+            )
+        return self._naming_history(receipt)
 
     async def forget_namespace(
         self,
@@ -740,8 +790,18 @@ class LongTermMemory:
         The ids stay as tombstones, so that an import or an ingest brings nothing of it back.
         """
         caller = Caller(namespace, actor, approved_by)
-        forget = self._eraser.forget_namespace
-        return await asyncio.to_thread(forget, caller, dry_run=dry_run, remove_backups=remove_backups)
+        async with self._with_history(namespace) as entries:
+            forget = self._eraser_of(entries).forget_namespace
+            receipt = await asyncio.to_thread(forget, caller, dry_run=dry_run, remove_backups=remove_backups)
+        return self._naming_history(receipt)
+
+    def _naming_history(self, receipt: Receipt) -> Receipt:
+        """Return *receipt* with a history of one's own among what it does not reach: its bytes are not seen here."""
+        if self._own_history is None:
+            return receipt
+        note = "it deletes messages, and cannot prove that their bytes are gone from its files and backups"
+        copy = ExternalCopy("history", type(self._own_history).__name__, note=note)
+        return replace(receipt, unreached=(*receipt.unreached, copy))
 
     async def restore_forgotten(self, operation: str, **caller: Unpack[CallerOptions]) -> Operation:
         """Restore a soft delete within its grace period (``receipt.operation``); return the operation that did so.
@@ -750,6 +810,7 @@ class LongTermMemory:
         that an actor who is trusted more than *actor* forgot it.
         """
         checked_label(operation, "operation")
+        self._check_history("restore_forgotten")
         return await asyncio.to_thread(self._eraser.restore, operation, Caller(**caller))
 
     async def verify_forgotten(self, receipt: Receipt, texts: Sequence[str] = ()) -> ErasureVerification:
@@ -818,14 +879,15 @@ class LongTermMemory:
         """
         from memory.export_import.exporter import ExportSelection
 
-        return await asyncio.to_thread(
-            self._exporter.export,
-            path,
-            Caller(namespace, actor),
-            ExportSelection(where, scopes, tags),
-            vectors=vectors,
-            on_progress=on_progress,
-        )
+        async with self._with_history(namespace) as entries:
+            return await asyncio.to_thread(
+                replace(self._exporter, entries=entries).export,
+                path,
+                Caller(namespace, actor),
+                ExportSelection(where, scopes, tags),
+                vectors=vectors,
+                on_progress=on_progress,
+            )
 
     async def import_(
         self,
@@ -852,6 +914,7 @@ class LongTermMemory:
         """
         from memory.export_import.report import ImportMode
 
+        self._check_history("import")
         caller = Caller(namespace, actor)
         if mode not in get_args(ImportMode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")

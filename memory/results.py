@@ -360,16 +360,18 @@ class WhyNot:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCopy:
-    """A copy that ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time, "unfinished" or "store".
+    """A copy that ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time, "unfinished", "store" or
+    "history".
 
     An unfinished one is being written by another process now, or was left by a killed one and could not be removed. A
-    store with data alone (*path* is its class) deleted the entries, and cannot prove that their bytes are gone.
+    store with data alone and a history of one's own (*path* is the class) deleted what was forgotten, and cannot prove
+    that the bytes are gone.
 
     *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
     at its *path* any more.
     """
 
-    kind: Literal["export", "backup", "unfinished", "store"]
+    kind: Literal["export", "backup", "unfinished", "store", "history"]
     path: str
     at: datetime | None = None
     removed: bool = False

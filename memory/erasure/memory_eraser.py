@@ -200,6 +200,12 @@ class MemoryEraser:
                 self.entries.erase(page, partition)
                 last = page[-1]
 
+    def erase_buried(self, entries: EntryStore, namespace: str, messages: Sequence[HistoryRow]) -> None:
+        """Erase those of *messages* that were forgotten before, in a process that ended before they were deleted."""
+        hashes = message_hashes(self.tombstones.key, messages)
+        buried = self.tombstones.which(history_partition(namespace), hashes)
+        entries.rows.erase([row for row, digest in zip(messages, hashes, strict=True) if digest in buried])
+
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many there were."""
         self.last_due_check = now = self.clock()

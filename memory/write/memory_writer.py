@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from memory.errors import ArgumentError
 from memory.history.codec import checked_session, messages_to_json
-from memory.history.protocol import HistoryRow
+from memory.history.protocol import HistoryRow, HistoryStorage
 from memory.messages import (
     QUOTES,
     SCOPES,
@@ -120,6 +120,8 @@ class MemoryWriter:
     """Writes new memories of items and of turns; closing waits for every write."""
 
     pipeline: WritePipeline
+    history: HistoryStorage | None = None
+    """The history, where it is one of the program's own: no transaction holds its messages and the memories."""
 
     async def remember(
         self, item: object, namespace: str, replaces: Sequence[str] = (), approved_by: Actor | None = None
@@ -203,7 +205,7 @@ class MemoryWriter:
             drafts = await self.pipeline.run_policies(drafts, namespace, lookup)
             drafts = await self.pipeline.mark_echoes(drafts, namespace, used)
             drafts = await self.pipeline.embed(drafts, lookup)
-            stored = await asyncio.to_thread(self._commit_turn, session, drafts, namespace)
+            stored = await self._store_turn(session, drafts, namespace)
         return [draft.report() for draft in stored]
 
     async def _prepare(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
@@ -250,16 +252,32 @@ class MemoryWriter:
                 drafts.append(replace(draft, memory=memory, given=memory))
         return drafts
 
-    def _commit_turn(self, session: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
-        """Append the messages and write the memories, in one transaction where history is in the same file."""
+    async def _store_turn(self, session: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Append the messages and write the memories; of memories that fail, the messages go again."""
+        if self.history is None:
+            return await asyncio.to_thread(self._commit_turn, session, drafts, namespace)
+        messages = [draft.message for draft in drafts if draft.message is not None]
+        sequences = await self.history.append(session, messages, namespace=namespace)
+        try:
+            return await asyncio.to_thread(self._commit_turn, session, drafts, namespace, sequences)
+        except Exception:
+            await self.history.delete(session, sequences, namespace=namespace)
+            raise
+
+    def _commit_turn(
+        self, session: str, drafts: Sequence[Draft], namespace: str, appended: Sequence[int] | None = None
+    ) -> list[Draft]:
+        """Write the memories, and the messages that are not *appended* yet, in one transaction if in the same file."""
         with self.pipeline.entries.settling() as settled:
-            sequences = self.pipeline.entries.rows.append(
+            sequences = appended or self.pipeline.entries.rows.append(
                 session,
                 [draft.message for draft in drafts if draft.message is not None],
                 namespace=namespace,
                 memories=["" if draft.settled is not None else draft.memory.id for draft in drafts],
             )
             placed = change_unsettled(drafts, lambda draft: _with_sequence(draft, sequences))
+            if appended:
+                return self.pipeline.write(placed, namespace)
             now = self.pipeline.clock()
             settled += [
                 HistoryRow(namespace, session, sequences[place], draft.message, now, draft.memory.id)

@@ -17,6 +17,7 @@ from memory import ArgumentError, DocumentBlock, InMemoryHistory, Message, Sqlit
 from memory.internals import HistoryRow
 from memory.testing import HistoryStorageContract
 from tests.support.clocks import TickingClock
+from tests.support.own_history import ListHistory
 from vectorstore import DamageError
 from vectorstore.sqlite import SqliteDatabase
 
@@ -27,6 +28,12 @@ class TestInMemoryHistory(HistoryStorageContract):
     @pytest.fixture
     def history(self):
         return InMemoryHistory()
+
+
+class TestOwnHistory(HistoryStorageContract):
+    @pytest.fixture
+    def history(self):
+        return ListHistory()
 
 
 class TestSqliteHistory(HistoryStorageContract):
