@@ -6,10 +6,14 @@ import random
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from memory import LongTermMemory
 from tests.test_faults.agreement import rows
+from tests.test_faults.living import LIVES, Plain, step
 from tests.test_faults.planted import STORES
 from tests.test_faults.recording import Event, Recorder
 from tests.test_faults.simulated import SimulatedDisk
@@ -19,16 +23,46 @@ from vectorstore.sqlite import files
 from vectorstore.testing import SpacesModel
 
 WAYS = ("dropped", "kept", "first", "subset", "torn", "torn")
-_COPIED_EVERY, _REOPENED_EVERY = 7, 25
+_COPIED_EVERY, _REOPENED_EVERY, _EMPTIED_EVERY = 7, 25, 3
+_RECOVERY_BYTES = 4096 + 24 + 32_768
+"""A page, the head of its frame, and a part of the index."""
 
 
 def power_losses(folder: str, seed: int, batches: int, moments: int, states: int, plant: str = "") -> dict[str, Any]:
     """Record so many batches (and copies made beside them), cut the power at so many moments, in several states."""
     PLANTS[plant]()
-    rng, place, crashed = random.Random(seed), Path(folder) / "disk", Path(folder) / "crashed"
+    return _losses(Path(folder), seed, partial(_record, Workload(seed), batches), _wrong, moments, states)
+
+
+def memory_losses(
+    folder: str, seed: int, steps: int, moments: int, states: int, planted: bool = False
+) -> dict[str, Any]:
+    """Record so many steps of a memory's life and cut the power: no file of the reopened memory has forgotten words.
+
+    The memory of this process is full of these words, as that of one that has just read them would be. *planted*: the
+    recovery of a log is left to SQLite, which writes some of that memory into the index of the log.
+    """
+    if planted:
+        files._recover_log = lambda *_: None
+    return _losses(Path(folder), seed, partial(_record_life, seed, steps), _wrong_memory, moments, states)
+
+
+Expected = dict[str, Any]
+"""What each thing that is acknowledged must hold from then on, by its name."""
+
+
+def _losses(
+    folder: Path,
+    seed: int,
+    record: Callable[[Recorder], Expected],
+    wrong: Callable[[Path, list[Event], Expected, str], list[str]],
+    moments: int,
+    states: int,
+) -> dict[str, Any]:
+    rng, place, crashed = random.Random(seed), folder / "disk", folder / "crashed"
     place.mkdir()
     recorder = Recorder(place)
-    expected = _record(recorder, Workload(seed), batches)
+    expected = record(recorder)
     recorder.on = False
     broken: list[str] = []
     disk, done, lost = SimulatedDisk(), 0, 0
@@ -41,16 +75,64 @@ def power_losses(folder: str, seed: int, batches: int, moments: int, states: int
             crashed.mkdir()
             disk.crashed_into(crashed, rng, WAYS[state % len(WAYS)])
             where = f"event {cut} of {len(recorder.events)}, {WAYS[state % len(WAYS)]}"
-            broken += [f"{where}: {item}" for item in _wrong(crashed, notes, expected, f"{seed}/{cut}/{state}")]
+            broken += [f"{where}: {item}" for item in wrong(crashed, notes, expected, f"{seed}/{cut}/{state}")]
             lost += 1
             shutil.rmtree(crashed)
-    return {"seed": seed, "batches": batches, "events": len(recorder.events), "losses": lost, "broken": broken[:20]}
+    return {"seed": seed, "events": len(recorder.events), "losses": lost, "broken": broken[:20]}
 
 
-def _record(recorder: Recorder, workload: Workload, batches: int) -> dict[str, Any]:
+def _record_life(seed: int, steps: int, recorder: Recorder) -> Expected:
+    """Live on the disk: remember, correct, forget, embed anew; emptying the log now and then, as other work does."""
+    plain, life = Plain(), LIVES["sound"](recorder.folder / "memory.db")
+    expected: Expected = {"step 0": (deepcopy(plain.state()), frozenset())}
+    recorder.note("done", "step", 0)
+    for number in range(steps):
+        step(number, plain, seed)
+        expected[f"step {number + 1}"] = (deepcopy(plain.state()), frozenset(plain.gone))
+        step(number, life, seed)
+        recorder.note("done", "step", number + 1)
+        if number % _EMPTIED_EVERY == 0:
+            life.memory.database.empty_log()
+    life.close()
+    return expected
+
+
+def _wrong_memory(crashed: Path, notes: list[Event], expected: Expected, seed: str) -> list[str]:
+    acknowledged = max([number for _, _, number in notes], default=-1)
+    path = crashed / "memory.db"
+    if acknowledged < 0:
+        return []
+    states = [expected[name] for number in (0, 1) if (name := f"step {acknowledged + number}") in expected]
+    gone = [text.encode() for text in states[0][1]]
+    _free_memory_that_holds(b" ".join(gone))
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        LongTermMemory(store)
+        wrong = [f"open, {text!r} stands in {name}" for name, text in _words_in(crashed, gone)]
+    with closing(LIVES["sound"](path)) as life:
+        if life.state() not in [state for state, _ in states]:
+            wrong.append(f"neither the state after step {acknowledged} nor the next")
+        wrong += life.wrong()
+    return wrong + [f"closed, {text!r} stands in {name}" for name, text in _words_in(crashed, gone)]
+
+
+def _free_memory_that_holds(words: bytes) -> None:
+    """Leave freed memory full of *words*, in pieces of the size that SQLite's recovery of a log asks for."""
+    buffers = [
+        bytearray((words * (_RECOVERY_BYTES // len(words) + 1))[:_RECOVERY_BYTES]) for _ in range(60 if words else 0)
+    ]
+    del buffers[::2]  # the others keep the allocator from joining what is free
+
+
+def _words_in(folder: Path, texts: list[bytes]) -> list[tuple[str, bytes]]:
+    """Return which of *texts* stand in which file of *folder*, the index of the log included."""
+    files = [(file.name, file.read_bytes()) for file in sorted(folder.iterdir())]
+    return [(name, text) for name, content in files for text in texts if text in content]
+
+
+def _record(workload: Workload, batches: int, recorder: Recorder) -> Expected:
     """Work on the disk; return what each thing that is acknowledged must hold from then on."""
     folder, model = recorder.folder, SpacesModel(space=SPACES[0])
-    expected: dict[str, Any] = {"rows 0": rows(model)}
+    expected: Expected = {"rows 0": rows(model)}
     saved = open_store(f"numpy:///{folder}/snapshot", space=SPACES[0])
     store = STORES["sound"](folder / "memory.db", space=SPACES[0])
     recorder.note("done", "rows", 0)

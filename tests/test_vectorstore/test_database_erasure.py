@@ -7,6 +7,7 @@ Inner part, on no face: ``vectorstore.sqlite.page_gaps``.
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -117,6 +118,26 @@ def test_copies_of_erased_rows_that_sqlite_left_between_rows_are_gone_with_the_c
         with database.read() as connection:
             assert connection.execute("SELECT count(*) FROM t WHERE b = 'changed'").fetchall() == [(kept,)]
         assert database.verify() == []
+
+
+def test_recovery_of_a_torn_log_writes_nothing_of_the_memory_of_the_process_into_a_file(database, tmp_path):
+    forget(database)
+    assert database.empty_log()
+    with database.write() as connection:
+        connection.execute("INSERT INTO t (b) VALUES ('later')")
+    (crashed := tmp_path / "crashed").mkdir()
+    for name in ("m.db", "m.db-wal"):
+        shutil.copy(tmp_path / name, crashed)
+    with (crashed / "m.db-wal").open("rb+") as log:
+        log.seek(100)
+        log.write(b"torn")  # in the first frame
+    # The allocator gives freed memory to the next who asks for as much: SQLite asks for 36,888 bytes.
+    freed = [bytearray((SECRET * 2000)[:36_888]) for _ in range(200)]
+    del freed[::2]
+    with SqliteDatabase(crashed / "m.db") as opened:
+        assert traces(crashed) == 0
+        assert opened.verify() == []
+    assert traces(crashed) == 0
 
 
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])

@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 import apsw
 
 from vectorstore.database import Component, Connection
-from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
+from vectorstore.errors import ArgumentError, BusyError, NewerFile, NotAStore, StorageUnwritable
 from vectorstore.persisted_names import APPLICATION_ID, UNFINISHED_FILES
 from vectorstore.sqlite.connection import (
     Access,
@@ -379,8 +379,10 @@ def _open_for_writing(
         return None  # an attempt would make an index of ours beside another user's file
     with ExitStack() as undo:
         try:
+            if keep_log := log_size(path) > 0:
+                _recover_log(path, components)
             # Closing must not move into the file what a newer Tellback left in the log.
-            connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=log_size(path) > 0)
+            connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=keep_log)
             undo.callback(connection.close)
             if connection.readonly("main"):
                 return None
@@ -394,6 +396,20 @@ def _open_for_writing(
             return None
         undo.pop_all()
         return connection, birth
+
+
+def _recover_log(path: Path, components: Sequence[Component]) -> None:
+    """Move a log that was left by a crash into the file; where somebody has the file open, it was recovered there.
+
+    SQLite's own recovery fills the index beside the file (``-shm``) from memory that it has not cleared: where a log's
+    first frame is torn, whatever texts this process held before would stand in that file. A connection that locks the
+    file for itself has its index in memory alone.
+    """
+    connection = open_connection(path, Access.WRITE, busy_timeout=0, keep_log=True)
+    with closing(connection), suppress(BusyError), translate_errors(path, connection):
+        connection.pragma("locking_mode", "exclusive")
+        _check_opened(path, connection, components)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
 def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[Component]) -> FileIdentity:
