@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -202,6 +203,17 @@ def test_a_scanned_page_is_recognised_where_tesseract_is_installed(tmp_path, mon
     assert scan.text == "First.\n\nThe harbour closes\nat nine."
     assert scan.notes == ("pages recognised by tesseract: 1",)
     loaders.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="tesseract is not installed")
+def test_the_installed_tesseract_reads_a_picture_of_text(loaders):
+    pypdfium2 = pytest.importorskip("pypdfium2", reason="the extra 'docs' is not installed")
+    with pypdfium2.PdfDocument(make_pdf("The harbour closes at nine.")) as document:
+        bitmap = document[0].render(scale=4, grayscale=True)
+        picture = b"P5 %d %d 255\n" % (bitmap.stride, bitmap.height) + bytes(bitmap.buffer)
+    loaded = loaders.choose("scan.png", by_name=True).load(picture, "scan.png")
+    assert loaded.text == "The harbour closes at nine."
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory limits of processes are only sure on Linux")
