@@ -24,7 +24,7 @@ class CodingSession:
 
     def __init__(self, memory: LongTermMemory | None, folder: Path, name: str = "s1", **settings: Any) -> None:
         self.memory, self.folder, self.name, self.settings = memory, folder, name, HookSettings(**settings)
-        self.transcript = folder / f"{name}.jsonl"
+        self.transcript = Path.home() / ".claude" / "projects" / "-w" / f"{name}.jsonl"
         self.now = START
         self._lines = 0
         self._last = ""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.clients.cursor_database import editor_folder
+from agent.assistant.clients.cursor_database import editor_database
 from agent.assistant.clients.registry import CLIENTS, client_named, hook_client
 from agent.assistant.hooks.hook_call import HookCall, HookReply
 from agent.assistant.hooks.hook_settings import HookSettings
@@ -33,7 +33,7 @@ COMMON = {
     "gemini-cli": {"session_id": "s1", "transcript_path": "", "cwd": "{folder}", "timestamp": "2026-11-01T10:00:00Z"},
     "cursor": {
         "conversation_id": "s1", "generation_id": "g1", "model": "m", "cursor_version": "3.20.17",
-        "workspace_roots": ["{folder}"], "user_email": "a@example.com", "transcript_path": "{folder}/t.jsonl",
+        "workspace_roots": ["{folder}"], "user_email": "a@example.com", "transcript_path": "{home}/t.jsonl",
     },
 }  # fmt: skip
 PROMPTS = {
@@ -53,8 +53,10 @@ ENDS = {
 async def test_hooks_of_other_clients_reply_in_their_format_and_store_the_turn(
     memory: LongTermMemory, tmp_path: Path, client: str
 ) -> None:
+    home = hook_client(client).folder
+
     async def hook(event: str, fields: dict[str, Any], minute: int) -> dict[str, Any]:
-        common = json.loads(json.dumps(COMMON[client]).replace("{folder}", str(tmp_path)))
+        common = json.loads(json.dumps(COMMON[client]).replace("{folder}", str(tmp_path)).replace("{home}", str(home)))
         payload = {**common, "hook_event_name": event, **fields}
         replies: list[HookReply] = []
         call = HookCall(client, event, payload, "/nowhere", START + timedelta(minutes=minute))
@@ -71,7 +73,8 @@ async def test_hooks_of_other_clients_reply_in_their_format_and_store_the_turn(
         assert "Thursday" in reply["additional_context"]
         query = f"<user_info>x</user_info><user_query>\n{prompt}\n</user_query>"
         lines = [cursor_line("user", query), cursor_line("assistant", ANSWER)]
-        (tmp_path / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        home.mkdir()
+        (home / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     else:
         assert reply["hookSpecificOutput"].keys() == {"hookEventName", "additionalContext"}
         assert reply["hookSpecificOutput"]["hookEventName"] == event
@@ -81,7 +84,7 @@ async def test_hooks_of_other_clients_reply_in_their_format_and_store_the_turn(
     stored = await memory.conversations.load(f"{client}:s1")
     items = [(item.message.role, item.message.text) for item in stored]
     assert items == [("user", prompt), ("assistant", ANSWER)]
-    start = next(name for name in hook_client(client).hook_events if "session" in name.lower())
+    start = next(name for name in hook_client(client).hooks.events if "session" in name.lower())
     assert "Thursday" in json.dumps(await hook(start, {"source": "startup"}, 2))
 
 
@@ -172,9 +175,7 @@ def write_editor_database(path: Path) -> None:
 
 def write_transcript(client: str, form: str) -> None:
     name, lines = TRANSCRIPTS[client]
-    path = (
-        editor_folder() / "globalStorage" / "state.vscdb" if form == "database" else hook_client(client).folder / name
-    )
+    path = editor_database() if form == "database" else hook_client(client).folder / name
     path.parent.mkdir(parents=True)
     data = "".join(json.dumps(line) + "\n" for line in lines).encode()
     if form == "database":
@@ -251,4 +252,4 @@ def test_hooks_of_other_clients_are_registered_in_their_form(
     expected = json.loads(json.dumps(entry).replace('"command": ""', f'"command": {json.dumps(command)}'))
     assert written["hooks"][event] == [expected]
     assert written.get("version") == (1 if client == "cursor" else None)
-    assert hooks.registered(client).keys() == hook_client(client).hook_events.keys()
+    assert hooks.registered(client).keys() == hook_client(client).hooks.events.keys()

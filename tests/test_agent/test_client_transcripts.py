@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.clients.claude_code import ClaudeCode, untyped_reason
+from agent.assistant.clients.claude_code_transcripts import read_transcript, untyped_reason
 from agent.assistant.clients.typed_text import PASTE_CHARACTERS, split_pasted
 from memory import LongTermMemory
 from tests.support.clients import CodingSession, users_words
@@ -135,7 +135,7 @@ def test_a_transcript_is_read_along_its_newest_branch(tmp_path: Path) -> None:
     session.write({"type": "assistant", "requestId": "r", "message": {"content": text_blocks("two.")}})
     with session.transcript.open("a") as file:
         file.write('{"type": "user", "cut off')
-    transcript = ClaudeCode().read_transcript(session.transcript)
+    transcript = read_transcript(session.transcript)
     assert transcript is not None
     assert [entry.text for entry in transcript.entries] == ["first prompt", "the edited prompt", "One,\ntwo."]
 

@@ -20,7 +20,7 @@ from agent.assistant.cli.options import JsonOption, QuietOption, YesOption, with
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from agent.assistant.clients.client import ConversationSource
+    from agent.assistant.clients.transcript import ConversationSource
     from agent.assistant.importers.tables import TableFormat, TableReport
     from agent.assistant.wiring import OpenedMemory
 

@@ -42,7 +42,8 @@ def install(
         _list_clients(json=json)
         return
     from agent.assistant.clients.config_files import write_changes
-    from agent.assistant.clients.registration import planned_changes, start_failure
+    from agent.assistant.clients.installation import planned_changes
+    from agent.assistant.clients.registration import start_failure
     from agent.assistant.clients.registry import client_named
 
     chosen = client_named(client)
@@ -50,13 +51,7 @@ def install(
     if launch is not None and (failure := start_failure([str(launch.program), *launch.server_arguments])):
         print_note(f"tellback: nothing was changed, for the memory server could not start: {failure}")
         raise typer.Exit(EXIT_USAGE)
-    changes = planned_changes(
-        chosen.name,
-        server=chosen.server_file,
-        hooks=None if no_hooks and not remove else chosen.hook_file,
-        skills={} if no_hooks and not remove else chosen.skills,
-        launch=launch,
-    )
+    changes = planned_changes(chosen, launch, hooks=remove or not no_hooks)
     written = [] if dry_run else write_changes(changes, now=local_now())
     changed = [change for change in changes if change.changes] if dry_run else written
     if json:
@@ -87,13 +82,14 @@ def _print_changes(client: Client, changed: list[FileChange], *, dry_run: bool) 
 
 def _launch(configuration: Configuration) -> Launch:
     from agent.assistant.clients.registration import Launch, own_program
+    from agent.assistant.hooks.hook_settings import HOOK_SECONDS
 
     options: list[str] = []
     for name in _PASSED_ON:
         value = getattr(configuration.settings, name)
         if value and configuration.origins.get(name, "").startswith(("--", "TELLBACK_")):
             options += [f"--{name}", str(value.absolute() if name == "memory" else value)]
-    return Launch(own_program(), tuple(options))
+    return Launch(own_program(), tuple(options), HOOK_SECONDS)
 
 
 def _list_clients(*, json: bool) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import difflib
 import glob
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -63,6 +64,20 @@ def file_change(path: Path, edit: Callable[[str], str | None]) -> FileChange:
     except ValueError as error:
         raise ArgumentError("client", str(path), f"cannot be edited: {error}; nothing was changed") from error
     return FileChange(path, before, None if before is None and not after else after)
+
+
+def application_folder(name: str) -> Path:
+    """Return the folder of an application called *name* among those of the platform's applications."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / name
+    if os.name == "nt":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / name
+    return config_folder() / name
+
+
+def config_folder() -> Path:
+    """Return the folder of settings that command-line programs use on every platform."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
 def _edited_lines(edit: Callable[[str], str | None], text: str) -> str | None:

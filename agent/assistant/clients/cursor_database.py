@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -19,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from agent.assistant.clients.client import Transcript, TranscriptEntry
+from agent.assistant.clients.config_files import application_folder
+from agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from agent.assistant.clients.transcript_lines import parsed_time, with_last_answers
 from agent.assistant.clients.typed_text import untagged_text
 
@@ -27,19 +27,15 @@ _USER: Final = 1
 _ANSWER: Final = 2
 
 
-def editor_folder() -> Path:
-    """Return the folder of the editor's data on this platform."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "Cursor" / "User"
-    if os.name == "nt":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Cursor" / "User"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "Cursor" / "User"
+def editor_database() -> Path:
+    """Return the database of the editor on this platform."""
+    return application_folder("Cursor") / "User" / "globalStorage" / "state.vscdb"
 
 
-def composers(path: Path, client: str) -> Iterator[Transcript]:
+def composers(path: Path) -> Iterator[Transcript]:
     """Yield the chats in the database *path*, oldest first; those of sub-agents are left out.
 
-    The project of a chat whose folder is not recorded is named after *client*. A file that is no such database raises
+    The project of a chat whose folder is not recorded is that chat alone. A file that is no such database raises
     ``OSError``.
     """
     try:
@@ -50,7 +46,7 @@ def composers(path: Path, client: str) -> Iterator[Transcript]:
             inner = {id for chat in chats for id in chat["subComposerIds"] or ()}
             for chat in chats:
                 if chat["composerId"] not in inner and not chat["isBestOfNSubcomposer"]:
-                    yield _conversation(database, chat, client)
+                    yield _conversation(database, chat)
     except sqlite3.Error as error:
         raise OSError(0, f"is not a readable database of Cursor ({error})", str(path)) from error
 
@@ -67,7 +63,7 @@ def _chats(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
             yield {**{name: chat.get(name) for name in names}, "composerId": key.partition(":")[2], "bubbles": bubbles}
 
 
-def _conversation(database: sqlite3.Connection, chat: Mapping[str, Any], client: str) -> Transcript:
+def _conversation(database: sqlite3.Connection, chat: Mapping[str, Any]) -> Transcript:
     session = chat["composerId"]
     began = datetime.fromtimestamp(_milliseconds(chat.get("createdAt")) / 1e3, UTC) if chat.get("createdAt") else None
     entries: list[TranscriptEntry] = []
@@ -88,7 +84,7 @@ def _conversation(database: sqlite3.Connection, chat: Mapping[str, Any], client:
         elif message.get("type") == _ANSWER and text.strip():
             entries.append(TranscriptEntry("assistant", text, session, written, str(bubble)))
     counts = {"command or wrapper": skipped} if skipped else {}
-    return Transcript(folder, with_last_answers(entries), counts, f"{client}:{session}")
+    return Transcript(folder, with_last_answers(entries), counts, f"cursor:{session}")
 
 
 def _folder(addresses: object) -> str:

@@ -12,14 +12,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
-from agent.assistant.clients.config_files import FileChange, earlier_texts, file_change
-from agent.assistant.clients.json_edit import NEW_ITEM, has_value, parse_json, remove_member, set_member
+from agent.assistant.clients.hook_payload import HookMoment
+from agent.assistant.clients.json_edit import NEW_ITEM, parse_json, remove_member, set_member
 from agent.assistant.clients.toml_edit import remove_table, set_table
 from memory import ArgumentError
 
@@ -28,15 +27,18 @@ SERVER_NAME: Final = "tellback"
 _SECONDS_TO_START: Final = 60
 """Seconds that a start may take: the first one after an installation compiles every module."""
 _PROGRAM_NAMES: Final = (SERVER_NAME, f"{SERVER_NAME}.exe")
-_Edit: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Command line by which a client starts Tellback: the *program*, an absolute path, and global *options*."""
+    """Command line by which a client starts Tellback: the *program*, an absolute path, and global *options*.
+
+    *hook_seconds* is the time, by moment, after which the client goes on without a hook.
+    """
 
     program: Path
     options: tuple[str, ...] = ()
+    hook_seconds: Mapping[HookMoment, int] = field(default_factory=dict)
 
     def hook_command(self, client: str, event: str) -> str:
         """Return the command of a hook, for a shell."""
@@ -104,14 +106,32 @@ class ServerFile:
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """Configuration of hooks: the file *path*, and our entry for each event by the command that it runs.
+    """Configuration of hooks: the file *path*, and the moments of the *events* that it has an entry for.
 
-    *head* are the members that a file for hooks alone must have.
+    *head* are the members that a file for hooks alone must have, *fields* are those of each handler beside command and
+    time-out, which is in seconds or *in_milliseconds*. *grouped* handlers stand in a group with a matcher;
+    *start_matcher* limits the starts of a session at which the client calls.
     """
 
     path: Path
-    entries: Callable[[Callable[[str], str]], Mapping[str, Mapping[str, Any]]]
+    events: Mapping[str, HookMoment]
     head: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    in_milliseconds: bool = False
+    grouped: bool = True
+    start_matcher: str = ""
+
+    def entry(self, client: str, event: str, launch: Launch) -> dict[str, Any]:
+        """Return our entry of *event*."""
+        seconds = launch.hook_seconds[self.events[event]]
+        timeout, command = seconds * (1_000 if self.in_milliseconds else 1), launch.hook_command(client, event)
+        if not self.grouped:
+            return {"command": command, **self.fields, "timeout": timeout}
+        is_matched = self.start_matcher and self.events[event] is HookMoment.SESSION_START
+        return {
+            "hooks": [{"type": "command", "command": command, **self.fields, "timeout": timeout}],
+            **({"matcher": self.start_matcher} if is_matched else {}),
+        }
 
     def registered(self, client: str) -> dict[str, str]:
         """Return the command of our hook of *client* for each event that has one; ``ValueError`` for no JSON."""
@@ -121,7 +141,7 @@ class HookFile:
 
     def with_ours(self, client: str, launch: Launch, text: str) -> str:
         """Return *text* with our hooks of *client*, which run the commands of *launch*."""
-        entries = self.entries(partial(launch.hook_command, client))
+        entries = {event: self.entry(client, event, launch) for event in self.events}
         for name, value in self.head.items():
             if name not in _object(text):
                 text = set_member(text, (name,), value)
@@ -131,7 +151,7 @@ class HookFile:
             if items.count(entry) != 1 or len(_our_places(items, client)) != 1:
                 text = _without_event(client, event, text)
                 if entry is not None:
-                    text = set_member(text, ("hooks", event, NEW_ITEM), dict(entry))
+                    text = set_member(text, ("hooks", event, NEW_ITEM), entry)
         return text
 
     def without_ours(self, client: str, original: str, text: str) -> str:
@@ -145,92 +165,6 @@ class HookFile:
             if left.get(name) == value and name not in before and (original or {*left} <= {*self.head}):
                 text = remove_member(text, (name,))
         return text
-
-
-def planned_changes(
-    client: str,
-    *,
-    server: ServerFile,
-    hooks: HookFile | None,
-    skills: Mapping[Path, str],
-    launch: Launch | None,
-) -> list[FileChange]:
-    """Return the file changes that connect *client* by *launch*; without it, those that remove our entries.
-
-    A file that cannot be parsed, or has another server of our name, raises ``ArgumentError``.
-    """
-    additions: dict[Path, list[_Edit]] = {}
-    removals: dict[Path, list[Callable[[str, str], str]]] = {}
-    additions[server.path] = [partial(server.with_ours, launch)] if launch else []
-    removals[server.path] = [server.without_ours]
-    if hooks is not None:
-        additions.setdefault(hooks.path, []).extend([partial(hooks.with_ours, client, launch)] if launch else [])
-        removals.setdefault(hooks.path, []).append(partial(hooks.without_ours, client))
-    changes = [
-        file_change(path, partial(_added, additions[path]) if launch else partial(_removed, path, removals[path]))
-        for path in removals
-    ]
-    for path, content in skills.items():
-        change = file_change(path, partial(_whole_file, content if launch else None))
-        changes.append(replace(change, is_ours=change.before == content))
-    return changes
-
-
-def _whole_file(content: str | None, text: str) -> str | None:
-    return content
-
-
-def _added(edits: Sequence[_Edit], text: str) -> str:
-    for edit in edits:
-        text = edit(text)
-    return text
-
-
-def _removed(path: Path, edits: Sequence[Callable[[str, str], str]], text: str) -> str | None:
-    """Return *text* without our entries; None for a file of ours alone.
-
-    A file is ours alone where no backup beside it is without our entries, for installing makes a backup of a file that
-    was there. That backup also tells which objects were empty before.
-    """
-
-    def removed(text: str, original: str) -> str:
-        return _added([partial(edit, original) for edit in edits], text)
-
-    def is_without_ours(backup: str) -> bool:
-        try:
-            return removed(backup, backup) == backup
-        except ValueError:
-            return False
-
-    original = next(filter(is_without_ours, (backup.replace("\r\n", "\n") for backup in earlier_texts(path))), None)
-    after = removed(text, original or "")
-    if after == text:
-        return text
-    is_blank = after.strip() in ("", "{}")
-    if original is None:
-        return None if is_blank and not path.is_symlink() else after
-    held_no_value = after.rstrip().endswith("{}") and not has_value(original)
-    return after.rstrip().removesuffix("{}") if held_no_value else after
-
-
-def matched_hooks(
-    command: Callable[[str], str],
-    timeouts: Mapping[str, int],
-    *,
-    matchers: Mapping[str, str] | None = None,
-    **fields: Any,
-) -> dict[str, dict[str, Any]]:
-    """Return the entry of each event with a timeout, in the form that Claude Code, Codex and Gemini CLI share.
-
-    It runs the *command* of the event. *matchers* limit, by event, when the client calls it.
-    """
-    return {
-        event: {
-            "hooks": [{"type": "command", "command": command(event), **fields, "timeout": timeout}],
-            **({"matcher": matchers[event]} if matchers and event in matchers else {}),
-        }
-        for event, timeout in timeouts.items()
-    }
 
 
 def start_failure(command: Sequence[str]) -> str:

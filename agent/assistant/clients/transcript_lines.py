@@ -10,7 +10,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from agent.assistant.clients.client import TranscriptEntry
+from agent.assistant.clients.transcript import TranscriptEntry
 from vectorstore import MissingExtra
 
 _MAX_LINE_BYTES: Final = 32_000_000

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment
+from agent.assistant.clients.client import HookClient
+from agent.assistant.clients.hook_payload import ClientEvent, HookMoment
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
 from agent.assistant.clients.typed_text import split_pasted

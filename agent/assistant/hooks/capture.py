@@ -15,9 +15,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.client import ClientEvent, ConversationSource, HookClient, HookMoment, TranscriptEntry
+from agent.assistant.clients.client import HookClient
+from agent.assistant.clients.hook_payload import ClientEvent, HookMoment
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
+from agent.assistant.clients.transcript import ConversationSource, TranscriptEntry
 from agent.assistant.clients.typed_text import split_pasted, typed_text
 from agent.assistant.hooks.hook_call import HookCall, HookReply
 from agent.assistant.hooks.hook_settings import HookSettings

@@ -31,17 +31,17 @@ def hook_health(client: HookClient) -> HookHealth | None:
     hooks = client.hook_file
     install = f"`tellback install {client.name}` writes it anew"
     try:
-        registered = hooks.registered(client.name) if hooks is not None else {}
+        registered = hooks.registered(client.name)
         switched_off = client.hooks_are_off()
     except (OSError, ValueError) as error:
-        return HookHealth(False, f"{hooks.path if hooks else client.folder} cannot be read: {error}", "mend that file")
-    if hooks is None or not registered:
+        return HookHealth(False, f"{hooks.path} cannot be read: {error}", "mend that file")
+    if not registered:
         return None
     for event, command in registered.items():
         program = program_of(command)
         if not (program.is_file() and os.access(program, os.X_OK)):
             return HookHealth(False, f"{event} starts {program}, which is not there", install)
-    if missing := [event for event in client.hook_events if event not in registered]:
+    if missing := [event for event in client.hooks.events if event not in registered]:
         return HookHealth(False, f"not registered for {', '.join(missing)}", install)
     if switched_off:
         return HookHealth(False, f"the client calls no hook: {switched_off}", "take that setting out")
@@ -71,5 +71,4 @@ def _called(client: HookClient, runs: Sequence[HookRun]) -> HookHealth:
 
 
 def _registered_at(client: HookClient) -> datetime:
-    path = client.hook_file.path if client.hook_file is not None else client.folder
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return datetime.fromtimestamp(client.hook_file.path.stat().st_mtime, UTC)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from agent.assistant.clients.hook_payload import HookMoment
 from agent.assistant.config import AssistantSettings
 
+HOOK_SECONDS: Final[Mapping[HookMoment, int]] = {
+    HookMoment.SESSION_START: 10,
+    HookMoment.PROMPT: 10,
+    HookMoment.TURN_END: 20,
+    HookMoment.COMPACTION: 20,
+}
+"""Seconds after which a client goes on without a hook, as it is registered: nobody waits for the end of a turn."""
 KeptWords: TypeAlias = Literal["all", "prompts", "nothing"]
 
 

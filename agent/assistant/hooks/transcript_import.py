@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.assistant.clients.client import ConversationSource
 from agent.assistant.clients.project import Project, project_of
+from agent.assistant.clients.transcript import ConversationSource
 from agent.assistant.hooks.capture import Capture, KeptMessages
 from agent.assistant.hooks.hook_settings import HookSettings
 from memory import ArgumentError, LoadError, LongTermMemory

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agent.assistant.clients.client import Transcript, TranscriptEntry
+from agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from agent.assistant.importers.conversation_tree import (
     branch_to,
     clean_text,

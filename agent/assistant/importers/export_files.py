@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from agent.assistant.clients.client import ConversationSource, Transcript
+from agent.assistant.clients.transcript import ConversationSource, Transcript
 from agent.assistant.importers.json_objects import JsonObjects
 from memory import LoadError
 

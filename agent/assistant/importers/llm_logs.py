@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from agent.assistant.clients.client import Transcript, TranscriptEntry
+from agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from agent.assistant.clients.transcript_lines import parsed_time
 from agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, object_of, objects
 from memory import LoadError

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.client import ConversationSource
 from agent.assistant.clients.registry import HOOK_CLIENTS
+from agent.assistant.clients.transcript import ConversationSource
 from agent.assistant.importers.chatgpt import CHATGPT
 from agent.assistant.importers.claude import CLAUDE
 from agent.assistant.importers.export_files import export_files, first_conversation
