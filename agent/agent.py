@@ -356,7 +356,7 @@ def _checked_list(argument: str, items: object, kind: Any, example: str) -> tupl
 
 
 def _counter(settings: AgentSettings, provider: Provider) -> TokenCounter:
-    return settings.counter or counter_for_model(getattr(provider, "model", None))
+    return counter_for_model(getattr(provider, "model", None), settings.counter)
 
 
 def _checked_namespace(namespace: object) -> str:

@@ -56,7 +56,7 @@ FactText: TypeAlias = Annotated[
     str,
     Field(min_length=1, max_length=8_000, description="One fact in a sentence that is understood by itself."),
 ]
-Question: TypeAlias = Annotated[
+SearchText: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=4_000, description="What to look for, in plain words.")
 ]
 PageCursor: TypeAlias = Annotated[
@@ -133,7 +133,7 @@ class MemoryServerTools:
 
     async def recall(
         self,
-        question: Question,
+        query: SearchText,
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
         tags: Annotated[list[str] | None, Field(max_length=20, description="Only memories with one of these.")] = None,
         as_of: Annotated[datetime | None, Field(description="What held at this time, instead of now.")] = None,
@@ -147,7 +147,7 @@ class MemoryServerTools:
         """
         where = self._shared if everywhere else self._visible
         result = await self.memory.recall(
-            question, limit, namespace=self.namespace, where=where, tags=tags or (), as_of=as_of
+            query, limit, namespace=self.namespace, where=where, tags=tags or (), as_of=as_of
         )
         doubt = "; none of these may be about it" if result.abstain is not None and result else ""
         problem = "; a part of the search failed, so there may be more" if result.degraded else ""
@@ -245,12 +245,12 @@ class MemoryServerTools:
 
     async def search_documents(
         self,
-        question: Question,
+        query: SearchText,
         limit: Annotated[int, Field(ge=1, le=20, description="How many passages at most.")] = 5,
     ) -> ToolReply:
         """Search the user's documents alone; returns passages with document, page and section."""
         result = await self.memory.recall(
-            question, limit, namespace=self.namespace, where=self._visible, partitions=("documents",)
+            query, limit, namespace=self.namespace, where=self._visible, partitions=("documents",)
         )
         items, note = self._items(list(result))
         shown = _context_items(result, items)

@@ -67,7 +67,7 @@ class _KnowledgeFunctions:
 
     async def search_documents(
         self,
-        question: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
+        query: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
         context: ToolContext,
         limit: Annotated[int, Field(ge=1, le=20, description="How many passages at most.")] = 5,
         document: Annotated[str | None, Field(description="Search this document alone, by its name.")] = None,
@@ -75,7 +75,7 @@ class _KnowledgeFunctions:
         """Search the user's documents, passage by passage."""
         began = time.perf_counter()
         where = None if document is None else {"document": document}
-        passages = await self.knowledge.retrieve(question, limit, where=where)
+        passages = await self.knowledge.retrieve(query, limit, where=where)
         note = await search_note("knowledge", passages, time.perf_counter() - began, context)
         if not passages:
             return f"No passage was found ({note})." if passages.degraded else "No document has anything about this."

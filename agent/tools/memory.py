@@ -105,14 +105,14 @@ class _MemoryTools:
 
     async def search_memory(
         self,
-        question: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
+        query: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
         context: ToolContext,
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
         """Search the long-term memory for more than is shown: what was said, noted or read before."""
         where = None if self.sensitive else NOT_SENSITIVE_FILTER
         began = time.perf_counter()
-        result = await self.memory.recall(question, limit, namespace=self._namespace(context), where=where)
+        result = await self.memory.recall(query, limit, namespace=self._namespace(context), where=where)
         note = await search_note("recall", result, time.perf_counter() - began, context)
         if not result:
             return f"No memory was found ({note})." if result.degraded else "Nothing is remembered about this."

@@ -117,7 +117,9 @@ class FullWindow:
 class FixedWindow:
     """The newest *messages*, or the newest *turns* (a turn begins with what the user says); one of the two.
 
-    System messages do not count. A group of tool calls and results that the limit would cut is left out.
+    Every message counts but the system's: prompts, answers, calls and results. A group of tool calls and results that
+    the limit would cut is left out, and so is all that is older, so that fewer may be shown: of a prompt, a call, its
+    result and the answer, two *messages* are the answer alone; one of *turns* is all four.
     """
 
     def __init__(self, *, messages: int | None = None, turns: int | None = None) -> None:

@@ -9,6 +9,7 @@ The size of an image is read from its header (PNG, GIF, JPEG, WebP): no pixel is
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ from memory.tokens.tiktoken_counter import ENCODING, TiktokenCounter
 if TYPE_CHECKING:
     from memory.messages import Block, Message
 
+_log = logging.getLogger(__name__)
 # Start-of-frame markers of JPEG: all C0-CF but the tables C4 (Huffman), C8 (reserved) and CC (arithmetic).
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BARE_MARKERS = frozenset({0x01, *range(0xD0, 0xD8)})
@@ -105,12 +107,47 @@ class TokenCounter(Protocol):
 
 
 def checked_counter(counter: object, argument: str = "counter") -> TokenCounter:
-    """Return *counter* if it is a ``TokenCounter``; its properties are not asked, since that may load tables."""
+    """Return *counter* if it is a ``TokenCounter``, guarded by the estimate where it is not one of ours; its properties
+    are not asked, since that may load tables."""
     whole = all(getattr_static(counter, name, None) is not None for name in ("name", "exact", "count"))
     if isinstance(counter, type) or not whole:
         expected = "a TokenCounter (name, exact, count(text)) is needed, such as EstimatingCounter()"
         raise ArgumentError(argument, counter, expected)
-    return cast("TokenCounter", counter)
+    ours = (EstimatingCounter, TiktokenCounter, FallbackCounter, GuardedCounter)
+    return cast("TokenCounter", counter) if isinstance(counter, ours) else GuardedCounter(cast("TokenCounter", counter))
+
+
+class GuardedCounter:
+    """A program's own *counter*, with the estimate for texts that it fails at; the first failure is logged."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter, self._failed = counter, False
+
+    @property
+    def name(self) -> str:
+        """Name of the program's counter."""
+        return self._counter.name
+
+    @property
+    def exact(self) -> bool:
+        """Return whether its counts are exact, and none has failed yet."""
+        return self._counter.exact and not self._failed
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of *text*."""
+        try:
+            tokens = self._counter.count(text)
+            if type(tokens) is int and tokens >= 0:
+                return tokens
+            problem = f"it returned {tokens!r}"
+        except Exception as error:  # a stranger's code may raise anything; a count too many harms less than no answer
+            problem = f"{type(error).__name__}: {error}"
+        if not self._failed:
+            _log.warning(
+                "the token counter %s failed (%s); tokens are estimated", type(self._counter).__name__, problem
+            )
+        self._failed = True
+        return EstimatingCounter().count(text)
 
 
 class FallbackCounter:
@@ -148,11 +185,13 @@ def default_counter(encoding: str = ENCODING) -> TokenCounter:
     return FallbackCounter(TiktokenCounter(encoding), EstimatingCounter())
 
 
-def counter_for_model(model: str | None) -> TokenCounter:
-    """Return the default counter of *model*'s encoding where tiktoken knows it, else the estimate.
+def counter_for_model(model: str | None, own: TokenCounter | None = None) -> TokenCounter:
+    """Return the program's *own* counter, guarded, the default one of *model*'s encoding, or the estimate.
 
     Other tokenizers than OpenAI's count up to twice as many tokens as theirs, and a budget must not be exceeded.
     """
+    if own is not None:
+        return checked_counter(own)
     if model is not None:
         import tiktoken
 

@@ -12,11 +12,11 @@ async def call_every_tool(writer: Any, reader: Any) -> None:
     arguments = {
         "search": {"query": "Ana's dog"},
         "fetch": {"id": id},
-        "recall": {"question": "What is the name of Ana's dog?"},
+        "recall": {"query": "What is the name of Ana's dog?"},
         "profile": {},
         "list_memories": {},
         "correct": {"id": id, "text": "Ana's dog is called Max."},
-        "search_documents": {"question": "Rex"},
+        "search_documents": {"query": "Rex"},
         "list_documents": {},
         "forget": {"ids": [id]},
     }
@@ -27,4 +27,4 @@ async def call_every_tool(writer: Any, reader: Any) -> None:
         assert not result.is_error, result.content
         if name in ("search", "fetch", "recall", "profile", "list_memories"):
             assert "Rex" in result.content[0].text
-    assert "Max" in (await writer.call_tool("recall", {"question": "Ana's dog"})).content[0].text
+    assert "Max" in (await writer.call_tool("recall", {"query": "Ana's dog"})).content[0].text

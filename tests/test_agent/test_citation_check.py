@@ -30,7 +30,7 @@ async def test_a_citation_that_cannot_be_confirmed_gives_a_warning(memory, tmp_p
     (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(tmp_path)
-    search = Reply(calls=(call("search_documents", question="When was the bridge opened?"),))
+    search = Reply(calls=(call("search_documents", query="When was the bridge opened?"),))
     with ScriptedProvider(search, Reply(answer)) as provider:
         result = await Agent(provider, tools=knowledge_tools(knowledge)).run("When?")
     warned = [warning for warning in result.warnings if "citation" in warning]

@@ -131,7 +131,7 @@ def check_inspected(*target: str) -> None:
     text = "Ana's dog is called Rex."
     call = ("--method", "tools/call", "--tool-name")
     stored = inspect(*target, *call, "remember", "--tool-arg", f"text={text}")
-    found = inspect(*target, *call, "recall", "--tool-arg", "question=What is the name of Ana's dog?")
+    found = inspect(*target, *call, "recall", "--tool-arg", "query=What is the name of Ana's dog?")
     assert found["structuredContent"]["memories"][0]["id"] == stored["structuredContent"]["id"]
     uri = f"tellback://memories/{stored['structuredContent']['id']}"
     assert inspect(*target, "--method", "resources/read", "--uri", uri)["contents"][0]["text"] == text

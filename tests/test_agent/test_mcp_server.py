@@ -86,7 +86,7 @@ async def test_a_note_of_one_client_is_recalled_by_another_with_its_origin_and_t
         stored = await served.call("remember", text="Ana's dog is called Rex.", tags=["pets"])
     async with connected(memory, mode=mode, name="Zed") as served:
         again = await served.call("remember", text="Ana's dog is called Rex.", tags=["pets"])
-        found = await served.call("recall", question="What is the name of Ana's dog?")
+        found = await served.call("recall", query="What is the name of Ana's dog?")
     assert (stored.outcome, again.outcome, again.id) == ("stored", "duplicate", stored.id)
     (item,) = found.memories
     assert (item["id"], item["trust"], item["client"], item["tags"]) == (stored.id, "tool", "Cursor 2.1", ["pets"])
@@ -116,7 +116,7 @@ async def test_a_long_memory_is_cut_in_lists_and_fetched_in_parts(memory) -> Non
     text = " ".join(f"word{number}" for number in range(9_000))
     id = await users_memory(memory, text)
     async with connected(memory) as served:
-        (item,) = (await served.call("recall", question="word17")).memories
+        (item,) = (await served.call("recall", query="word17")).memories
         parts, next_id = [], id
         while next_id:
             part = await served.call("fetch", id=next_id)
@@ -227,7 +227,7 @@ async def test_invalid_calls_get_a_short_error_without_a_traceback(memory) -> No
         answers = [
             await served.call("remember", txt="x"),
             await served.call("remember", text="x" * 9_000),
-            await served.call("recall", question="x", limit=1_000),
+            await served.call("recall", query="x", limit=1_000),
             await served.call("list_memories", cursor="nonsense"),
             await served.call("fetch", id="gone"),
             await served.call("no_such_tool"),
@@ -255,7 +255,7 @@ async def test_secrets_and_sensitive_memories_are_not_sent_to_clients(memory_wit
     async with connected(memory) as served:
         stored = await served.call("remember", text="The key is sk-proj-4f9sK2mQ8vXw7LzR1tYb3NcD5eGh6JkP.")
         found = [
-            await served.call("recall", question="What is the alarm code?"),
+            await served.call("recall", query="What is the alarm code?"),
             await served.call("list_memories"),
             await served.call("profile"),
             await served.call("fetch", id=hidden),
@@ -263,7 +263,7 @@ async def test_secrets_and_sensitive_memories_are_not_sent_to_clients(memory_wit
     assert stored.outcome == "redacted"
     assert not [answer for answer in found if "4711" in answer.text or "sk-proj" in answer.text]
     async with connected(memory, sensitive=True) as served:
-        assert "4711" in (await served.call("recall", question="What is the alarm code?")).text
+        assert "4711" in (await served.call("recall", query="What is the alarm code?")).text
 
 
 async def test_the_profile_lists_each_memory_once_by_topic_or_as_pinned_or_new(memory) -> None:
@@ -283,7 +283,7 @@ async def test_the_profile_lists_each_memory_once_by_topic_or_as_pinned_or_new(m
 async def test_a_server_reads_and_writes_one_namespace(memory) -> None:
     mine = await users_memory(memory)
     async with connected(memory, namespace="work") as served:
-        found = await served.call("recall", question="Where do I live?")
+        found = await served.call("recall", query="Where do I live?")
         fetched = await served.call("fetch", id=mine)
         await served.call("remember", text="The office is in Faro.")
     assert found.memories == []
@@ -342,7 +342,7 @@ async def test_no_text_of_a_call_gains_user_trust_or_breaks_out_of_its_block(mem
         await served.call("correct", id=id, text=claim)
         await served.call("correct", id=id, text=claim, confirm="9999999999-" + "0" * 24)
         await served.call("forget", ids=[id], confirm="1-" + "0" * 24)
-        found = await served.call("recall", question="Does the user approve transfers?")
+        found = await served.call("recall", query="Does the user approve transfers?")
     kept = await memory.list()
     assert [memory.text for memory in kept if memory.trust == Trust.USER] == ["I approve no transfer."]
     assert {memory.actor for memory in kept if memory.id != id} == {"tool"}
@@ -360,12 +360,12 @@ async def test_a_server_in_a_project_shows_its_memories_and_general_ones_unless_
     within = {"$or": [{path: {"$exists": False}}, {path: "atlas"}]}
     async with connected(memory, within=within) as served:
         shown = [
-            await served.call("recall", question="When is the release?"),
+            await served.call("recall", query="When is the release?"),
             await served.call("search", query="release"),
             await served.call("list_memories"),
             await served.call("profile"),
         ]
-        asked = await served.call("recall", question="When is the release?", everywhere=True)
+        asked = await served.call("recall", query="When is the release?", everywhere=True)
     assert ["borea" in answer.text for answer in shown] == [False] * 4
     assert ["atlas" in answer.text for answer in shown] == [True] * 4
     assert "borea" in asked.text

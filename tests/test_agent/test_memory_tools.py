@@ -34,14 +34,14 @@ async def use(memory: LongTermMemory, name: str, *, users_words: bool = False, n
 
 async def test_searching_shows_memories_as_data_with_their_numbers(memory) -> None:
     await memory.remember(Memory(text="The party begins at seven.", speaker="Ana"))
-    shown = await use(memory, "search_memory", question="When does the party begin?")
+    shown = await use(memory, "search_memory", query="When does the party begin?")
     assert "The party begins at seven." in shown
     assert re.search("^<memories [0-9a-f]{8}>\n.1. .*, Ana: The party", shown, re.MULTILINE)
 
 
 async def test_searching_finds_nothing_in_another_namespace(memory) -> None:
     await memory.remember("The party begins at seven.", namespace="ana")
-    shown = await use(memory, "search_memory", question="When does the party begin?", namespace="ben")
+    shown = await use(memory, "search_memory", query="When does the party begin?", namespace="ben")
     assert shown == "Nothing is remembered about this."
 
 
@@ -148,7 +148,7 @@ async def test_documents_are_searched_and_listed(memory, tmp_path) -> None:
     assert (search.spec.name, listing.spec.name) == ("city_search_documents", "city_list_documents")
     assert await listing.call({}, ToolContext()) == "There are no documents."
     await knowledge.ingest(tmp_path)
-    shown = await search.call({"question": "When was the bridge opened?"}, ToolContext())
+    shown = await search.call({"query": "When was the bridge opened?"}, ToolContext())
     assert "opened in 1932" in shown
     assert "bridge.md" in shown
     assert "bridge.md" in await listing.call({}, ToolContext())
@@ -171,7 +171,7 @@ async def test_the_tools_that_add_and_remove_documents_are_included_only_on_requ
 
 async def test_search_documents_reports_an_empty_result(memory) -> None:
     search, _ = knowledge_tools(KnowledgeBase(memory))
-    assert await search.call({"question": "What?"}, ToolContext()) == "No document has anything about this."
+    assert await search.call({"query": "What?"}, ToolContext()) == "No document has anything about this."
 
 
 async def test_a_number_stands_for_one_memory_through_the_session_and_in_the_arguments_of_tools(memory) -> None:
@@ -185,7 +185,7 @@ async def test_a_number_stands_for_one_memory_through_the_session_and_in_the_arg
 
     replies = (
         Reply("Under the pot [1]."),
-        Reply(calls=(call("search_memory", question="shed key on the hook"),)),
+        Reply(calls=(call("search_memory", query="shed key on the hook"),)),
         Reply(calls=(call("forget_memory", ids=["[1]", 2]),)),
         Reply("Done."),
     )

@@ -285,7 +285,7 @@ async def test_a_degraded_search_by_a_tool_is_reported_to_the_model_and_in_the_s
     await memory.remember("The shed is green.")
     embedder.broken = EmbedderError("the server is down")
     tools = [*memory_tools(memory), *knowledge_tools(KnowledgeBase(memory))]
-    asked = (call("search_memory", question="cabane"), call("search_documents", question="cabane"))
+    asked = (call("search_memory", query="cabane"), call("search_documents", query="cabane"))
     answer = Reply("I could not look everywhere.", expect="a part of the search failed")
     with ScriptedProvider(Reply(calls=asked), answer) as provider:
         agent = Agent(provider, tools=tools, hooks=[Hooks(memory_degraded=seen.append)])

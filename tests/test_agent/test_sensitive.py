@@ -213,7 +213,7 @@ def test_the_memory_tools_show_sensitive_memories_only_with_the_sensitive_option
     search, get = memory_tools(memory, include=["search_memory", "get_memory"], sensitive=sensitive)
     ids = [item.id for item in run_sync(memory.list())]
     context = ToolContext(call_id="c", session="s")
-    found = run_sync(search.call({"question": "What is the PIN of the safe?"}, context))
+    found = run_sync(search.call({"query": "What is the PIN of the safe?"}, context))
     read = run_sync(get.call({"ids": ids}, context))
     for seen in (found, read):
         assert "cellar" in seen

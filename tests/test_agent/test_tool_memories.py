@@ -58,7 +58,7 @@ async def test_a_result_that_the_window_shows_is_not_shown_twice(memory: LongTer
 
 async def test_results_of_memory_tools_are_not_stored_as_memories(memory: LongTermMemory) -> None:
     await memory.remember("The boat from Oban is called Iona.")
-    calls = (call("search_memory", question="boat"), call("ferry", harbour="Oban"), call("remember", text="A note."))
+    calls = (call("search_memory", query="boat"), call("ferry", harbour="Oban"), call("remember", text="A note."))
     await ask(memory, Reply(calls=calls), tools=(ferry, *memory_tools(memory)))
     assert await told(memory) == [TOLD]
     kept = [stored.message for stored in await memory.conversations.load("monday")]
@@ -69,7 +69,7 @@ async def test_passages_that_a_tool_found_are_not_remembered_again(memory: LongT
     (tmp_path / "iona.md").write_text("# Iona\n\nThe boat is called Iona.\n")
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(tmp_path)
-    found = call("search_documents", question="What is the boat called?")
+    found = call("search_documents", query="What is the boat called?")
     await ask(memory, Reply(calls=(found,)), tools=knowledge_tools(knowledge))
     assert await told(memory) == []
 

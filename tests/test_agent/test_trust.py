@@ -120,7 +120,7 @@ async def test_a_note_after_a_recalled_passage_has_document_trust(memory, tmp_pa
 async def test_a_note_after_a_tool_that_reads_documents_has_document_trust(memory, tmp_path, kind: str) -> None:
     (tmp_path / "a.txt").write_text("The bridge was opened in 1932.\n")
     tools = [*knowledge_tools(KnowledgeBase(memory)), *file_tools(tmp_path), *memory_tools(memory)]
-    arguments = {"question": "bridge"} if kind == "search_documents" else {"path": "a.txt"}
+    arguments = {"query": "bridge"} if kind == "search_documents" else {"path": "a.txt"}
     await run(memory, Reply(calls=(call(kind, **arguments),)), Reply(calls=(note(),)), tools=tools)
     assert await notes(memory) == [("document", "document")]
 

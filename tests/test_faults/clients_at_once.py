@@ -178,7 +178,7 @@ class _Work:
                         self._keep(word, new, "corrected by a server")
                         self._check_elsewhere(rng, word, new, server)
                 else:
-                    self._check_known(rng, lambda word: str(server.call("recall", question=_question(word))["text"]))
+                    self._check_known(rng, lambda word: str(server.call("recall", query=_question(word))["text"]))
         finally:
             with self._lock:
                 self._servers.remove(server)

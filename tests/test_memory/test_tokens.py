@@ -27,6 +27,7 @@ from memory import (
     TiktokenCounter,
     TokenCounter,
     TokenizerUnavailable,
+    TokenWindow,
     ToolCallBlock,
     ToolResultBlock,
     default_counter,
@@ -34,7 +35,14 @@ from memory import (
 )
 from memory.internals import counter_for_model, keep_table, table_url
 from memory.tokens import token_tables
-from memory.tokens.counter import MESSAGE_OVERHEAD, UNREADABLE_IMAGE_TOKENS, FallbackCounter, image_size, image_tokens
+from memory.tokens.counter import (
+    MESSAGE_OVERHEAD,
+    UNREADABLE_IMAGE_TOKENS,
+    FallbackCounter,
+    checked_counter,
+    image_size,
+    image_tokens,
+)
 from tests.support.slow import first_fast
 
 SMALL = "r50k_base"
@@ -349,3 +357,27 @@ IMAGES = {
         b"VP8X", bytes(4) + (w - 1).to_bytes(3, "little") + (h - 1).to_bytes(3, "little")
     ),
 }
+
+
+class Broken:
+    """A program's own counter that fails at texts with an x."""
+
+    name, exact = "broken", True
+
+    def count(self, text: str) -> int:
+        if "x" in text:
+            raise RuntimeError("no table")
+        return len(text)
+
+
+def test_a_counter_that_fails_is_replaced_by_the_estimate_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    counter = checked_counter(Broken())
+    assert (counter.count("four"), counter.exact, counter.name) == (4, True, "broken")
+    estimate = EstimatingCounter()
+    assert [counter.count(text) for text in ("six", "x" * 40)] == [estimate.count("six"), estimate.count("x" * 40)]
+    assert not counter.exact
+    assert [record.message for record in caplog.records] == [
+        "the token counter Broken failed (RuntimeError: no table); tokens are estimated"
+    ]
+    window = TokenWindow(10, Broken()).apply([Message.user("x" * 400), Message.user("x")])
+    assert [message.text for message in window.messages] == ["x"]

@@ -129,7 +129,7 @@ def test_results_of_one_message_are_one_memory(memory: LongTermMemory) -> None:
 
 
 def test_a_tool_result_that_quotes_recalled_memories_is_not_stored_again(memory: LongTermMemory) -> None:
-    items = [asks("c1", "search_memory", question="tea"), tool(answers("c1", "search_memory", "Tea!"), recalled=["c1"])]
+    items = [asks("c1", "search_memory", query="tea"), tool(answers("c1", "search_memory", "Tea!"), recalled=["c1"])]
     reports = run(memory.remember_turn("s", items))
     assert [report.reason for report in reports] == [
         "no text of its own; kept in history only",
