@@ -31,7 +31,7 @@ _READING_TABLES = """\
 A cell is the median. In brackets is the 95th percentile, where it is more than twice the median; *r* is the recall at
 10, where it is below 1. ᵐ: kept in memory, and on disk only when it is saved, so its writes cannot be compared. ⁱ:
 returns ids or positions alone; all others return the rows. Reading is over real rows, the rest over clustered rows;
-figures of 1,000 rows, of the other kind of rows and of single rounds are in `benchmarks/results/`.
+other measures, figures of 1,000 rows, of the other kind of rows and of single rounds are in `benchmarks/results/`.
 """
 _HOW = """\
 Each store runs in a process of its own, which a parent asks over a pipe. Times are taken inside, around the store's

@@ -12,19 +12,7 @@ from benchmarks.stores.results import Measurement
 
 _READING = (m.SEARCH, *m.FILTERS, m.MANY, m.TEXT)
 _ALL_PEERS = (*PEERS, "sqlite-vec-fts5")
-_SHOWN = (
-    m.SEARCH,
-    m.FILTER_FEW,
-    m.FILTER_HALF,
-    m.MANY,
-    m.TEXT,
-    m.BULK_TEXT,
-    m.ADD,
-    m.SEEN_ELSEWHERE,
-    m.COLD,
-    m.FILE,
-    m.MEMORY,
-)
+_SHOWN = (m.SEARCH, m.FILTER_FEW, m.TEXT, m.BULK_TEXT, m.ADD, m.COLD, m.FILE, m.MEMORY)
 """Measures of the tables; the winners have a line for each of the others, too."""
 _SMALLEST, _SMALL, _LARGE = 1_000, 10_000, 100_000
 _LONG_TAIL = 2.0
