@@ -15,7 +15,6 @@ from .documents.answers import with_meaning as with_meaning
 from .documents.citations import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.discovery import FileSelection as FileSelection
 from .documents.discovery import plan_ingest as plan_ingest
-from .documents.discovery import report_unreadable as report_unreadable
 from .documents.document import Passages as Passages
 from .documents.document import passages_of as passages_of
 from .documents.folder_watch import WatchStep as WatchStep

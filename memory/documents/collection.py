@@ -47,11 +47,8 @@ class DocumentCollection:
 def open_collection(memory: LongTermMemory, name: str, namespace: str) -> DocumentCollection:
     """Return the collection called *name* of the user's *namespace*; a new one is empty.
 
-    Its records are in the memory's database; in the memory of the process they are read back from the chunks.
+    Its records are in the memory's database.
     """
     partition = store_namespace(namespace, DOCUMENTS, name)
     attach_documents(memory)
-    manifest = DocumentManifest(memory.database, partition)
-    if memory.database.path is None:
-        manifest.recover(memory.store)
-    return DocumentCollection(memory, namespace, name, partition, manifest)
+    return DocumentCollection(memory, namespace, name, partition, DocumentManifest(memory.database, partition))

@@ -2,8 +2,7 @@
 
 Hidden files and folders, the folders of tools, what ignore files name, and files that hold no text of their own (style
 sheets, minified code, indexes) are left out; a file given by name is always tried. Links are followed only to regular
-files inside the folder that are not found there by themselves. Files are opened only by ``report_unreadable``, which a
-program asks before it creates a memory for them. Nothing is written.
+files inside the folder that are not found there by themselves. No file is opened, nothing is written.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from memory.documents.ignore_rules import (
     read_ignore_files,
 )
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
-from memory.documents.loaders.base import LeftOut, Loader, UnknownFormat, read_file
+from memory.documents.loaders.base import LeftOut, Loader, UnknownFormat
 from memory.documents.loaders.registry import LoaderRegistry, Unreadable
 from memory.errors import ArgumentError, LoadError
 from memory.validation import checked_int
@@ -286,30 +285,6 @@ def plan_ingest(paths: Paths, selection: FileSelection = EVERY_FILE) -> IngestRe
     return IngestReport(
         tuple(item if isinstance(item, IngestLine) else IngestLine(item.source, IngestAction.PLANNED) for item in items)
     )
-
-
-def report_unreadable(paths: Paths, selection: FileSelection = EVERY_FILE) -> IngestReport | None:
-    """Return why nothing of *paths* can be read, a line for each file; None as soon as one file can be.
-
-    A path that does not exist raises ``ArgumentError``.
-    """
-    loaders = LoaderRegistry()
-    lines = []
-    try:
-        for item in discover_files(check_paths(paths), loaders, selection):
-            if isinstance(item, IngestLine):
-                lines.append(item)
-                continue
-            try:
-                data, _ = read_file(item.location, item.source, limit=loaders.limits.size)
-                loaders.for_content(item.loader, data, item.source).load(data, item.source)
-            except Exception as error:  # as in an ingest
-                lines.append(failure_line(item.source, error))
-            else:
-                return None
-    finally:
-        loaders.close()
-    return IngestReport(tuple(lines))
 
 
 def failure_line(source: str, error: Exception) -> IngestLine:

@@ -14,14 +14,13 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, parse_store_namespace, store_namespace
 from memory.tables.erasers import ErasedItems
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from memory.validation import check_known_fields, checked_label, checked_labels, checked_text
-from vectorstore import Connection, DamageError, Database, Finding, TableComponent, VectorStore
+from vectorstore import Connection, DamageError, Database, Finding, TableComponent
 from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -148,23 +147,6 @@ class DocumentManifest:
         with self._database.write() as connection:
             connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self.collection, source))
             return bool(connection.changes())
-
-    def recover(self, store: VectorStore) -> None:
-        """Read the records back from the chunks in *store*, where there are none: of a store loaded without its tables.
-
-        Where the documents came from and what they were made from is not known any more; an ingest finds that out
-        again by reading them, and embeds nothing that is already stored.
-        """
-        with self._database.write():
-            if self.all():
-                return
-            positions: dict[str, list[tuple[int, str]]] = {}
-            for entry in store.scan(namespace=self.collection):
-                source = from_entry(entry).source
-                if source is not None and source.document is not None:
-                    positions.setdefault(source.document, []).append((source.start or 0, entry.id))
-            for document, chunks in positions.items():
-                self.put(DocumentRecord(document, "", "", "", tuple(id for _, id in sorted(chunks))))
 
     def _select(self, rest: str, *bound: str) -> list[DocumentRecord]:
         sql = f"{_ALL_ROWS} WHERE collection = ? {rest}"

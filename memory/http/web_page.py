@@ -12,14 +12,13 @@ import codecs
 import ipaddress
 import re
 import socket
-import zlib
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeAlias
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
@@ -28,7 +27,6 @@ from memory.http.redaction import safe_url
 from memory.http.requests import checked_url
 
 _MAX_REDIRECTS: Final = 5
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _CONNECT_SECONDS: Final = 10.0
 _CHARSET: Final = re.compile(r"""charset=["']?([\w.:-]+)""", re.IGNORECASE)
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
@@ -76,48 +74,35 @@ async def fetch_page(
     """
     first = checked_page_url(url)
     transport = _PinnedTransport(frozenset(host.casefold() for host in allowed_hosts))
+    client = httpx.AsyncClient(
+        transport=transport, trust_env=False, headers=_HEADERS, follow_redirects=True, max_redirects=_MAX_REDIRECTS
+    )
     try:
-        async with asyncio.timeout(seconds), httpx.AsyncClient(transport=transport, trust_env=False) as client:
-            return await _follow(client, first, size)
-    except TimeoutError as error:
-        raise LoadError(url, f"took more than {seconds:g} seconds; not read") from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise LoadError(url, f"cannot be fetched ({type(error).__name__}: {str(error)[:200]})") from error
-
-
-async def _follow(client: httpx.AsyncClient, first: str, size: int) -> WebPage:
-    url = first
-    for _ in range(_MAX_REDIRECTS + 1):
-        async with client.stream("GET", url, headers=_HEADERS, follow_redirects=False) as response:
-            if response.status_code in _REDIRECTS and (target := response.headers.get("location")):
-                try:
-                    url = checked_page_url(urljoin(url, target))
-                except (ArgumentError, ValueError) as error:
-                    raise LoadError(first, "leads to an address that is not of the web") from error
-                continue
+        async with asyncio.timeout(seconds), client, client.stream("GET", first) as response:
             if response.status_code != httpx.codes.OK:
                 raise LoadError(first, f"the server answered {response.status_code} {response.reason_phrase}".rstrip())
-            content = await _body(response, first, size)
-            name = unquote(urlsplit(url).path.rpartition("/")[2])
-            media_type = response.headers.get("content-type", "")
-            return WebPage(url, name, _in_utf8(content, media_type), media_type, _modified(response))
-    raise LoadError(first, f"leads on more than {_MAX_REDIRECTS} times")
+            content, media_type = await _body(response, first, size), response.headers.get("content-type", "")
+    except TimeoutError as error:
+        raise LoadError(url, f"took more than {seconds:g} seconds; not read") from error
+    except httpx.TooManyRedirects as error:
+        raise LoadError(url, f"leads on more than {_MAX_REDIRECTS} times") from error
+    except httpx.DecodingError as error:
+        raise LoadError(url, "is damaged: it cannot be unpacked") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise LoadError(url, f"cannot be fetched ({type(error).__name__}: {str(error)[:200]})") from error
+    final = str(response.url)
+    name = unquote(urlsplit(final).path.rpartition("/")[2])
+    return WebPage(final, name, _in_utf8(content, media_type), media_type, _modified(response))
 
 
 async def _body(response: httpx.Response, url: str, size: int) -> bytes:
     encoding = response.headers.get("content-encoding", "identity").strip().casefold()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise LoadError(url, f"is packed in a way that was not asked for ({encoding[:40]!r})")
-    stream = None if encoding == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 16)
-    received = 0
     body = bytearray()
-    async for part in response.aiter_raw():
-        received += len(part)
-        try:
-            body += part if stream is None else stream.decompress(part, size + 1 - len(body))
-        except zlib.error as error:
-            raise LoadError(url, "is damaged: it cannot be unpacked") from error
-        if received > size or len(body) > size:
+    async for part in response.aiter_bytes():
+        body += part
+        if max(len(body), response.num_bytes_downloaded) > size:
             raise LoadError(url, f"more than the {size / 1e6:.0f} MB that are read of one file")
     return bytes(body)
 
@@ -149,6 +134,8 @@ class _PinnedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         host = request.url.host
+        if request.url.scheme not in ("http", "https") or request.url.userinfo:
+            raise LoadError(str(request.url), "leads to an address that is not of the web")
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
         if port in _BAD_PORTS:
             raise LoadError(str(request.url), f"port {port} is none of the web's: no browser reads it either")

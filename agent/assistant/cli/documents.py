@@ -111,10 +111,10 @@ def ingest(
         raise _no_such_path(gone[0])
     report = None
     if not exists and not pages:
-        from memory.internals import report_unreadable
+        from memory.internals import plan_ingest
 
-        report = report_unreadable(paths, selection)
-    if report is None:
+        report = plan_ingest(paths, selection)
+    if report is None or report.of("planned"):
         with opened_memory(context, create=True) as opened:
             knowledge = opened.knowledge(collection)
             _confirm_retiring(knowledge, gone, yes=yes)

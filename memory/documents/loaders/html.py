@@ -14,20 +14,8 @@ from memory.errors import LoadError
 
 _CHARSET: Final = re.compile(rb"""(?:<meta[^>]+?charset=["']?|<\?xml[^>]+?encoding=["'])\s*([\w.:-]+)""", re.IGNORECASE)
 _SCANNED: Final = 4096
-_FURNITURE_ROLES: Final = frozenset(
-    [
-        "navigation",
-        "banner",
-        "contentinfo",
-        "search",
-        "complementary",
-        "menu",
-        "menubar",
-        "toolbar",
-        "dialog",
-        "alertdialog",
-    ]
-)
+_ROLE_TEXT: Final = "navigation banner contentinfo search complementary menu menubar toolbar dialog alertdialog"
+_FURNITURE_ROLES: Final = frozenset(_ROLE_TEXT.split())
 _FURNITURE_TAGS: Final = frozenset(
     ["nav", "dialog", "button", "select", "input", "textarea", "label", "datalist", "head", "title"]
 )

@@ -12,60 +12,15 @@ from html.parser import HTMLParser
 from typing import Final, TypeAlias
 
 MAX_DEPTH: Final = 200
-VOID: Final = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
-)
-_NO_TEXT: Final = frozenset(
-    ["script", "style", "template", "noscript", "svg", "math", "object", "iframe", "canvas", "audio", "video", "map"]
-)
+_VOID_TAGS: Final = "area base br col embed hr img input link meta param source track wbr"
+_TEXTLESS_TAGS: Final = "script style template noscript svg math object iframe canvas audio video map"
+_BLOCK_TAGS: Final = """\
+address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3
+h4 h5 h6 header hr html li main menu nav ol p pre section summary table tbody td tfoot th thead tr ul"""
+VOID: Final = frozenset(_VOID_TAGS.split())
+_NO_TEXT: Final = frozenset(_TEXTLESS_TAGS.split())
 """Elements whose inside is never text of the page."""
-_BLOCKS: Final = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "details",
-        "dialog",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "hr",
-        "html",
-        "li",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "ul",
-        "center",
-    ]
-)
+_BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
 _CLOSED_BY: Final = {
     "li": ({"li"}, {"ul", "ol", "menu"}),
     "dt": ({"dt", "dd"}, {"dl"}),
