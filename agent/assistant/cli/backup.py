@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,11 +25,6 @@ from agent.assistant.cli.output import (
 from agent.assistant.cli.resident import end_residents
 from agent.assistant.local_time import local_now
 from agent.assistant.resident.host import current_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memory.internals import BackupFile
 
 _SHOWN_BYTES = 50_000_000
 """Size of a memory from which a progress bar is shown; a smaller one is copied before the bar could be read."""
@@ -51,10 +48,10 @@ def backup(
     with opened_memory(context) as opened:
         path = None if file is None else _target(Path(current_folder(), file.expanduser()), opened.settings.memory)
         size = opened.settings.memory.stat().st_size
-        with progress_bar("backup", quiet=quiet or json or size < _SHOWN_BYTES) as advance:
-            copy = run(opened.memory.backup(path, on_progress=_in_megabytes(advance)))
+        with _progress("backup", size, quiet=quiet or json) as on_progress:
+            copy = run(opened.memory.backup(path, on_progress=on_progress))
     if json:
-        print_json(_backup_json(copy))
+        print_json(copy)
         return
     print_text(f"{shown_path(copy.path)}: {copy.bytes / 1e6:.1f} MB, checked")
     if file is not None:
@@ -85,11 +82,10 @@ def restore(
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     end_residents()
     size = source.stat().st_size if source.is_file() else 0
-    with progress_bar("restore", quiet=quiet or json or size < _SHOWN_BYTES) as advance:
-        report = restore_memory(source, path, on_progress=_in_megabytes(advance))
+    with _progress("restore", size, quiet=quiet or json) as on_progress:
+        report = restore_memory(source, path, on_progress=on_progress)
     if json:
-        kept = None if report.kept is None else str(report.kept)
-        print_json({"path": str(report.path), "source": str(report.source), "entries": report.entries, "kept": kept})
+        print_json(report)
         return
     contents = format_count(report.entries, "memory or passage", "memories and passages")
     print_text(f"{shown_path(report.path)} is {shown_path(report.source)} now: {contents}")
@@ -105,8 +101,11 @@ def _target(path: Path, memory: Path) -> Path:
     return path / f"{memory.stem}-{local_now():%Y-%m-%d}{memory.suffix}"
 
 
-def _in_megabytes(advance: Callable[[int, int, str], None]) -> Callable[[int, int], None]:
-    return lambda done, total: advance(done // 1_000_000, max(total // 1_000_000, 1), "MB")
+@contextmanager
+def _progress(what: str, size: int, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many of *size* bytes are copied; yields a function that takes the bytes done and those in all."""
+    with progress_bar(what, quiet=quiet or size < _SHOWN_BYTES, in_bytes=True) as advance:
+        yield lambda done, total: advance(done, total, "")
 
 
 def _list_backups(context: typer.Context, *, json: bool) -> None:
@@ -118,20 +117,10 @@ def _list_backups(context: typer.Context, *, json: bool) -> None:
     if not backups and not path.exists():
         raise NotAStore(str(path), "no memory is here yet, and no backup of one; name its file: tellback restore FILE")
     if json:
-        print_json({"backups": [_backup_json(backup) for backup in backups]})
+        print_json({"backups": backups})
         return
     print_table(
         ("made", "MB", "file", ""),
         [(format_minute(backup.at), f"{backup.bytes / 1e6:.1f}", str(backup.path), backup.note) for backup in backups],
     )
     print_text("tellback restore FILE puts one back" if backups else "There are no backups yet: tellback backup")
-
-
-def _backup_json(backup: BackupFile) -> dict[str, Any]:
-    return {
-        "path": str(backup.path),
-        "at": backup.at.isoformat(),
-        "bytes": backup.bytes,
-        "automatic": backup.automatic,
-        "note": backup.note,
-    }

@@ -16,7 +16,7 @@ from agent.assistant.cli.command_context import global_options, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_note, print_table, print_text
-from agent.assistant.cli.prompts import hidden_answer, read_text_argument
+from agent.assistant.cli.prompts import hidden_line, read_text_argument
 from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
@@ -35,10 +35,15 @@ def list_settings(context: typer.Context, json: JsonOption = False) -> None:
     Settings come from options, the environment and a file; keys are never shown.
     """
     from agent.assistant.config import SETTINGS
+    from agent.assistant.key_store import kept_in, keys_path, read_keys
 
     configuration = global_options(context).configuration()
     settings = {name: _shown_setting(configuration, name) for name in SETTINGS}
-    keys = _kept_keys(configuration)
+    path = keys_path(configuration.path)
+    keys = [
+        {"endpoint": _shown_address(endpoint), "kept_in": kept_in(path, key)}
+        for endpoint, key in read_keys(path).items()
+    ]
     if json:
         print_json({"path": str(configuration.path), "settings": settings, "keys": keys})
         return
@@ -93,7 +98,8 @@ def set_setting(
     elif value is None:
         if not sys.stdin.isatty():
             raise typer.BadParameter("a value is needed; '-' reads it from standard input", param_hint="VALUE")
-        value = hidden_answer(f"{name}: ")
+        if not (value := hidden_line(name)):
+            raise typer.BadParameter("nothing was given", param_hint="VALUE")
     if name == "memory":
         value = str(Path(current_folder(), Path(value).expanduser()))
     configuration = global_options(context).configuration(may_be_missing=True)
@@ -180,17 +186,6 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
     )
     if not models:
         print_text(f"{_shown_address(settings.model_endpoint.url)} has no models")
-
-
-def _kept_keys(configuration: Configuration) -> list[dict[str, str]]:
-    """Return the endpoints that a key is kept for, and where."""
-    from agent.assistant.key_store import kept_in, keys_path, read_keys
-
-    path = keys_path(configuration.path)
-    return [
-        {"endpoint": _shown_address(endpoint), "kept_in": kept_in(path, key)}
-        for endpoint, key in read_keys(path).items()
-    ]
 
 
 def _report_change(context: typer.Context, name: str, place: str, *, json: bool) -> None:

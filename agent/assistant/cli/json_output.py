@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from memory.internals import Evaluation, IngestReport, StoredMessage
 
 _KEYS: Final = {
+    "BackupFile": "path at bytes automatic note",
     "Conflict": "ids memories",
     "DoctorCheck": "name fine seen remedy",
     "DocumentInfo": "source title location chunks modified ingested collection",
@@ -29,6 +31,7 @@ _KEYS: Final = {
     "Remnant": "where what",
     "Repetition": "at session actor",
     "Report": "id outcome reason of spans kept total deferred operation made retired replaced may_replace",
+    "RestoreReport": "path source entries kept",
     "SalvageReport": "path whole tables findings",
     "SalvagedTable": "table saved lost reasons",
     "SessionInfo": "session messages first_at last_at begins",
@@ -52,6 +55,8 @@ def json_object(value: Any) -> Any:
         return _ENCODERS[name](value)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, PurePath):
+        return str(value)
     raise TypeError(f"{name} has no JSON form")
 
 

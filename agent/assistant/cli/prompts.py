@@ -16,7 +16,7 @@ import typer
 from agent.assistant.cli.command_context import run
 from agent.assistant.cli.errors import EXIT_FAILED
 from agent.assistant.cli.keyboard import answering_keyboard
-from agent.assistant.cli.output import one_line, print_note
+from agent.assistant.cli.output import one_line, print_note, screen_width, wrap_text
 from agent.assistant.cli.short_ids import short_id
 from agent.assistant.cli.text_diff import print_difference
 
@@ -54,16 +54,6 @@ def require_terminal_or_yes(*, yes: bool) -> None:
         raise typer.BadParameter("needed where there is no terminal to ask on", param_hint="--yes")
 
 
-def hidden_answer(question: str) -> str:
-    """Ask on the terminal for a text that is not shown while it is typed."""
-    from getpass import getpass
-
-    answer = getpass(question).strip()
-    if not answer:
-        raise typer.BadParameter("nothing was given")
-    return answer
-
-
 def hidden_line(question: str) -> str:
     """Ask on the terminal for a text that is not shown while it is typed; it may be empty."""
     from getpass import getpass
@@ -74,10 +64,7 @@ def hidden_line(question: str) -> str:
 def ask_line(question: str, suggested: str | None) -> str:
     """Ask on the terminal for a line of text; Enter takes the *suggested* one, the end of input raises ``Abort``."""
     hint = f" [{suggested}]" if suggested else ""
-    typer.echo(f"{question}{hint}: ", nl=False, err=True)
-    answer = sys.stdin.readline()
-    if not answer:
-        print_note()
+    if not (answer := _answer(f"{question}{hint}:")):
         raise typer.Abort
     return answer.strip() or suggested or ""
 
@@ -89,11 +76,16 @@ def confirm(question: str) -> bool:
 
 def ask_on_terminal(question: str) -> str:
     """Ask *question* on the terminal; return the answer in lower case, "" at the end of input."""
-    typer.echo(f"{question} ", nl=False, err=True)
+    return _answer(question).strip().lower()
+
+
+def _answer(question: str) -> str:
+    """Return the line that is typed after *question*, with its line feed; "" at the end of input."""
+    typer.echo("\n".join(wrap_text(question, screen_width() - 1)) + " ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
         print_note()  # the line of the question is still open
-    return answer.strip().lower()
+    return answer
 
 
 def choose(count: int, question: str) -> list[int]:
@@ -102,12 +94,8 @@ def choose(count: int, question: str) -> list[int]:
     Numbers, ranges such as ``2-4``, ``all``, and either behind a minus: ``all -3``.
     """
     while True:
-        typer.echo(f"{question} ", nl=False, err=True)
-        answer = sys.stdin.readline()
-        if not answer:
-            print_note()
         try:
-            return chosen_numbers(answer, count)
+            return chosen_numbers(_answer(question), count)
         except ValueError as error:
             print_note(f"{error}; numbers from 1 to {count} are needed, as in 1 3-5, or all, or all -2")
 
