@@ -40,7 +40,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 import vectorstore
-from vectorstore.call_hints import with_hints
+from vectorstore.internals import with_hints
 
 _Face = TypeVar("_Face", bound=type)
 

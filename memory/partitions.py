@@ -49,7 +49,7 @@ def lane_counts(path: Path, *, namespace: str = "") -> dict[str, int]:
 
     A file that cannot be read so raises ``NotAStore``.
     """
-    from vectorstore.entry_counts import entry_counts
+    from vectorstore.internals import entry_counts
 
     counts: Counter[str] = Counter()
     for partition, count in entry_counts(path).items():

@@ -15,10 +15,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAZY_FACES = ["vectorstore", "memory", "memory.internals", "memory.http", "memory.onnx", "agent", "agent.mcp"]
+LAZY_FACES = [
+    "vectorstore",
+    "vectorstore.internals",
+    "memory",
+    "memory.internals",
+    "memory.http",
+    "memory.onnx",
+    "agent",
+    "agent.mcp",
+]
 FACES = [
     *LAZY_FACES,
-    "vectorstore.internals",
     "vectorstore.sqlite",
     "vectorstore.testing",
     "memory.testing",

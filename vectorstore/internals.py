@@ -3,20 +3,13 @@
 It may change without notice.
 """
 
-from vectorstore.index.bm25 import BM25_B, BM25_K1, idf, idf_array
-from vectorstore.index.growable_array import GrowableArray, distinct_counts, sorted_distinct
-from vectorstore.ordered_scan import OrderedStore, ScanPosition
-from vectorstore.text_scan import scan_holding
+from __future__ import annotations
 
-__all__ = [
-    "BM25_B",
-    "BM25_K1",
-    "GrowableArray",
-    "OrderedStore",
-    "ScanPosition",
-    "distinct_counts",
-    "idf",
-    "idf_array",
-    "scan_holding",
-    "sorted_distinct",
-]
+from typing import Final
+
+from vectorstore.lazy_face import LazyFace as _LazyFace
+
+_FACE: Final = _LazyFace(__name__, hints=False)
+__all__ = _FACE.names
+__getattr__ = _FACE.load
+__dir__ = _FACE.list

@@ -1,0 +1,14 @@
+"""The names of ``vectorstore.internals``; the module imports each when it is first used."""
+
+from .call_hints import with_hints as with_hints
+from .entry_counts import entry_counts as entry_counts
+from .index.bm25 import BM25_B as BM25_B
+from .index.bm25 import BM25_K1 as BM25_K1
+from .index.bm25 import idf as idf
+from .index.bm25 import idf_array as idf_array
+from .index.growable_array import GrowableArray as GrowableArray
+from .index.growable_array import distinct_counts as distinct_counts
+from .index.growable_array import sorted_distinct as sorted_distinct
+from .ordered_scan import OrderedStore as OrderedStore
+from .ordered_scan import ScanPosition as ScanPosition
+from .text_scan import scan_holding as scan_holding
