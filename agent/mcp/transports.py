@@ -12,7 +12,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,11 +21,16 @@ from memory.internals import is_loopback
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
+    from mcp_types import JSONRPCError
 
 MCP_PATH: Final = "/mcp"
 _MIN_TOKEN_LENGTH: Final = 16
 _MAX_BODY_BYTES: Final = 1_000_000
 _MAX_SESSIONS: Final = 100
+_MAX_CONNECTIONS: Final = 200
+"""Connections above which further ones are answered with 503; each session of a client may hold two."""
+_SECONDS_FOR_HEAD: Final = 10
+_SECONDS_FOR_BODY: Final = 30
 _SECONDS_TO_END: Final = 2
 _SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _Message: TypeAlias = MutableMapping[str, Any]
@@ -39,11 +44,24 @@ async def serve_stdio(server: Server[Any], close: Callable[[], Awaitable[object]
 
     A signal ends the process after *close*: the thread that waits for a line cannot be woken.
     """
+    import anyio
     from mcp.server.stdio import stdio_server
+    from mcp.shared.message import SessionMessage
 
     async def serve() -> None:
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        readable_end, readable = anyio.create_memory_object_stream[SessionMessage](0)
+        async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as group:
+
+            async def sort() -> None:
+                async with readable_end:
+                    async for item in incoming:
+                        if isinstance(item, Exception):  # the SDK leaves such a request without an answer
+                            await outgoing.send(SessionMessage(_unreadable()))
+                        else:
+                            await readable_end.send(item)
+
+            group.start_soon(sort)
+            await server.run(readable, outgoing, server.create_initialization_options())
 
     with _signals() as signalled:
         serving = asyncio.ensure_future(serve())
@@ -56,6 +74,14 @@ async def serve_stdio(server: Server[Any], close: Callable[[], Awaitable[object]
         await serving
 
 
+def _unreadable() -> JSONRPCError:
+    """Return the reply to a line that is no message of the protocol; its id is not known."""
+    from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
+
+    error = ErrorData(code=INVALID_REQUEST, message="the line is not JSON, or no message of the protocol")
+    return JSONRPCError(jsonrpc="2.0", id=None, error=error)
+
+
 async def serve_http(
     server: Server[Any], *, host: str, port: int, token: str, on_ready: Callable[[str], object] = lambda address: None
 ) -> None:
@@ -65,6 +91,33 @@ async def serve_http(
     are refused, too. An address that cannot be bound raises ``ArgumentError``.
     """
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class TimedProtocol(H11Protocol):
+        """Closes a connection that takes long to send the head of a request, which uvicorn would wait for."""
+
+        waiting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.limit()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self.limit()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self.waiting is not None:
+                self.waiting.cancel()
+
+        def limit(self) -> None:
+            is_served = self.cycle is not None and not self.cycle.response_complete
+            if is_served and self.waiting is not None:
+                self.waiting.cancel()
+                self.waiting = None
+            elif not is_served and self.waiting is None:
+                self.waiting = self.loop.call_later(_SECONDS_FOR_HEAD, self.transport.close)
 
     class Listener(uvicorn.Server):
         @contextlib.contextmanager
@@ -76,7 +129,13 @@ async def serve_http(
     application = http_application(server, host=host, token=token)
     listener = Listener(
         uvicorn.Config(
-            application, log_config=None, access_log=False, timeout_graceful_shutdown=_SECONDS_TO_END, ws="none"
+            application,
+            http=TimedProtocol,
+            limit_concurrency=_MAX_CONNECTIONS,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+            ws="none",
         )
     )
     with _signals() as signalled:
@@ -112,17 +171,48 @@ def http_application(server: Server[Any], *, host: str, token: str) -> _Applicat
         if scope["type"] == "http":
             authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
             if not hmac.compare_digest(authorization, expected):
-                await _refuse(send)
+                await _refuse(send, 401, b"the token of this server is needed")
                 return
+            origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+            if origin is not None and security.enable_dns_rebinding_protection and not _is_origin_of(origin, names):
+                await _refuse(send, 403, b"this origin is not allowed")
+                return
+            receive = _in_time(receive)
         await inner(scope, receive, send)
 
     return application
 
 
-async def _refuse(send: _Send) -> None:
-    headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": b"the token of this server is needed"})
+def _is_origin_of(origin: bytes, names: Collection[str]) -> bool:
+    """Return whether *origin* is scheme, one of *names* and at most a port; the SDK compares how it begins."""
+    host, separator, port = origin.decode("latin-1").removeprefix("http://").rpartition(":")
+    return f"{host}{separator}{port}" in names or (host in names and port.isdecimal())
+
+
+def _in_time(receive: _Receive) -> _Receive:
+    """Return *receive* with a limit of time for the body of a request; a client too slow counts as disconnected."""
+    end = asyncio.get_running_loop().time() + _SECONDS_FOR_BODY
+    is_whole = False
+
+    async def receive_in_time() -> _Message:
+        nonlocal is_whole
+        if is_whole:  # what is awaited now is the end of the connection
+            return await receive()
+        try:
+            async with asyncio.timeout_at(end):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return receive_in_time
+
+
+async def _refuse(send: _Send, status: int, reason: bytes) -> None:
+    headers = [(b"content-type", b"text/plain"), *([(b"www-authenticate", b"Bearer")] if status == 401 else [])]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": reason})
 
 
 def read_or_make_token(path: Path) -> str:

@@ -67,6 +67,7 @@ async def test_requests_without_the_token_or_from_elsewhere_are_refused(memory) 
         "another host": ({**bearer, "Host": "evil.example:80"}, 421),
         "a host that begins like ours": ({**bearer, "Host": "127.0.0.1.evil.example"}, 421),
         "another origin": ({**bearer, "Origin": "http://evil.example"}, 403),
+        "another origin in the place of a port": ({**bearer, "Origin": "http://localhost:80@evil.example"}, 403),
         "a form": ({**bearer, "Content-Type": "text/plain"}, 400),
     }
     async with listening(memory) as address, httpx.AsyncClient(trust_env=False) as client:
@@ -80,6 +81,21 @@ async def test_requests_without_the_token_or_from_elsewhere_are_refused(memory) 
             await serve_http(None, host="127.0.0.1", port=int(address.split(":")[2].split("/")[0]), token=TOKEN)
     assert statuses == {name: status for name, (_, status) in cases.items()}
     assert (big.status_code, elsewhere.status_code) == (413, 404)
+
+
+@pytest.mark.parametrize("part", ["", "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n", "head"])
+async def test_a_client_that_sends_no_whole_request_is_disconnected(memory, part: str, monkeypatch) -> None:
+    monkeypatch.setattr("agent.mcp.transports._SECONDS_FOR_HEAD", 0.05)
+    monkeypatch.setattr("agent.mcp.transports._SECONDS_FOR_BODY", 0.05)
+    lines = ("POST /mcp HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {TOKEN}")
+    lines += ("Content-Type: application/json", "Accept: application/json, text/event-stream", "Content-Length: 99")
+    head = "\r\n".join((*lines, "", '{"jsonrpc":'))
+    async with listening(memory) as address:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(address.split(":")[2].split("/")[0]))
+        writer.write((head if part == "head" else part).encode())
+        assert b" 200 " not in await reader.read()  # to its end
+        writer.close()
+        await writer.wait_closed()
 
 
 def test_the_token_is_made_once_and_is_private(tmp_path: Path) -> None:

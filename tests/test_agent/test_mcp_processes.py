@@ -36,6 +36,16 @@ def server_on(path: Path, *options: str) -> StdioServerParameters:
     )
 
 
+UNREADABLE = (
+    "no JSON\n",
+    '{"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": []}\n',
+    '{"jsonrpc": "2.0", "id": 4, "method": 5}\n',
+    '{"jsonrpc": "2.0", "id": 5, "method": "\\ud800"}\n',
+    '{"jsonrpc": "2.0", "id": 6, "method": "tools/list", "params": {"a": ' + "[" * 50_000 + "}}\n",
+)
+"""Lines to which no message of the protocol is the answer, but that a client may wait for an answer to."""
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_every_tool_answers_over_pipes(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "m.db"
@@ -65,12 +75,13 @@ def test_standard_output_carries_the_protocol_alone_and_its_end_ends_the_process
     ]
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write("".join(json.dumps(line) + "\n" for line in lines) + "no JSON\n")
+    process.stdin.write("".join(json.dumps(line) + "\n" for line in lines) + "".join(UNREADABLE))
     process.stdin.flush()
     answers = [json.loads(process.stdout.readline()) for _ in range(2)]
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert [answer["id"] for answer in answers] == [1, 2]
+    assert [json.loads(line)["error"]["code"] for line in out.splitlines()] == [-32600] * len(UNREADABLE)
     assert answers[0]["result"]["serverInfo"]["name"] == "tellback"
     assert mcp_types.InitializeResult.model_validate(answers[0]["result"]).instructions
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
