@@ -26,6 +26,7 @@ from memory.partitions import (
     store_namespace,
 )
 from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, UnsupportedError, VectorStore, lifecycle_of
+from vectorstore.internals import check_overrides
 
 _PAGE_SIZE: Final = 256
 ERASED_PAGE_SIZE: Final = 1000
@@ -234,7 +235,11 @@ def follow_recorded_space(store: VectorStore, lifecycle: LifecycleStore | None) 
 
 
 def database_for(store: VectorStore, database: Database | None = None) -> Database:
-    """Return the database of *store*, else *database*, else one in the memory of the process."""
+    """Return the database of *store*, else *database*, else one in the memory of the process.
+
+    A store with a wrapper whose own methods would be passed by raises ``UnsupportedError``.
+    """
+    check_overrides(store)
     lifecycle = lifecycle_of(store)
     beside = None if lifecycle is None else lifecycle.database
     if beside is None:

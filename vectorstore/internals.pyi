@@ -12,3 +12,4 @@ from .index.growable_array import sorted_distinct as sorted_distinct
 from .ordered_scan import OrderedStore as OrderedStore
 from .ordered_scan import ScanPosition as ScanPosition
 from .text_scan import scan_holding as scan_holding
+from .wrappers.base import check_overrides as check_overrides

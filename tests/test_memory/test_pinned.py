@@ -106,6 +106,7 @@ class Counting(WrapperStore):
     """Store that counts its scans."""
 
     scans = 0
+    scan_by, scan_holding = WrapperStore.scan_by, WrapperStore.scan_holding  # these are not counted
 
     def scan(self, **options):
         self.scans += 1

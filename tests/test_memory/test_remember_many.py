@@ -296,6 +296,8 @@ def test_while_one_batch_of_a_list_is_stored_the_next_is_embedded(monkeypatch):
 class LookedAt(WrapperStore):
     """A store that stores the first batch a little late, so that whoever does not wait for it reads before it."""
 
+    view = WrapperStore.view  # only ``get`` is told of
+
     def __init__(self, wrapped):
         super().__init__(wrapped)
         self.storing, self.looked = threading.Event(), threading.Event()

@@ -5,9 +5,9 @@ Of a store that has only the data part, it forwards that, and refuses the rest b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.database import Database
@@ -35,6 +35,35 @@ def missing_operations(store: VectorStore) -> tuple[str, ...]:
 def lifecycle_of(store: VectorStore) -> LifecycleStore | None:
     """Return *store* as a ``LifecycleStore``; None if it, or the store that its wrappers hold, is data-only."""
     return None if missing_operations(store) else cast("LifecycleStore", store)
+
+
+_ASKED_INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "view": ("get", "search", "search_many", "search_text", "count"),
+    "scan_by": ("scan",),
+    "scan_holding": ("scan",),
+    "erase": ("delete",),
+}
+"""Methods that a memory asks, each with those whose work it does without calling them."""
+
+
+def check_overrides(store: VectorStore) -> None:
+    """Raise ``UnsupportedError`` for a wrapper with a method of its own that a memory would pass by.
+
+    An access check in ``search`` alone would look as if it worked. The method that is asked instead must be defined in
+    the same class, or in one derived from it.
+    """
+    lacking = missing_operations(store)
+    while isinstance(store, WrapperStore):
+        classes = type(store).__mro__
+        for asked, passed_by in _ASKED_INSTEAD.items():
+            place = next(place for place, kind in enumerate(classes) if asked in vars(kind))
+            own = next((name for kind in classes[:place] for name in passed_by if name in vars(kind)), None)
+            if own is not None and asked not in lacking:
+                reason = (
+                    f"{type(store).__name__} changes {own!r}, and a memory asks {asked!r} instead; override that too"
+                )
+                raise UnsupportedError(own, reason)
+        store = store.wrapped
 
 
 def forwarded(method: Callable[P, R]) -> Callable[P, R]:

@@ -225,11 +225,11 @@ def observed(
 
 
 def observed_scan(method: Callable[P, Iterator[Entry]]) -> Callable[P, Iterator[Entry]]:
-    """Return ``scan`` or ``unfilled`` with one event, when its entries end or fail, or it is closed or dropped."""
+    """Return a method that scans with one event, when its entries end or fail, or it is closed or dropped."""
 
     @wraps(method)
-    def call(self: Any, **options: Any) -> Iterator[Entry]:
-        begin = partial(method, self, **options)
+    def call(self: Any, *values: Any, **options: Any) -> Iterator[Entry]:
+        begin = partial(method, self, *values, **options)
         entries = self._reporter.entries(method.__name__, options.get("namespace", ""), begin)
         next(entries)  # opens the scan
         return cast("Iterator[Entry]", entries)
@@ -277,6 +277,8 @@ class ObservableStore(WrapperStore):
     put_vectors = observed(WrapperStore.put_vectors, Given.SIZE, as_number)
     get = observed(WrapperStore.get, Given.SIZE, found_entries)
     scan = observed_scan(WrapperStore.scan)
+    scan_by = observed_scan(WrapperStore.scan_by)
+    scan_holding = observed_scan(WrapperStore.scan_holding)
     search = observed(WrapperStore.search, Given.ONE, len)
     search_many = observed(WrapperStore.search_many, Given.SIZE, lambda found: sum(map(len, found)))
     search_text = observed(WrapperStore.search_text, Given.ONE, len)

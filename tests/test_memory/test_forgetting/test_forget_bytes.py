@@ -54,6 +54,7 @@ from memory import (
 )
 from memory.erasure import verify
 from memory.erasure.bytes_search import count_dirty_free_pages, count_dirty_gaps
+from memory.erasure.file_search import run_search
 from memory.internals import (
     ARCHIVE,
     CONVERSATION,
@@ -526,6 +527,19 @@ def test_lists_of_ids_in_other_tables_are_remnants(file_memory):
         connection.execute("CREATE TABLE leftovers (ids TEXT)")
         connection.execute("""INSERT INTO leftovers VALUES ('["kept", "gone"]')""")
     assert places(run(file_memory.verify_forgotten(receipt))) == [("leftovers", "memory gone is mentioned")]
+
+
+def test_the_messages_and_session_names_of_an_erased_namespace_are_in_no_byte(file_memory, tmp_path):
+    rows = file_memory.conversations.rows
+    for number in range(40):
+        for namespace, text in (("gone", SECRET), ("kept", "Good morning.")):
+            said = [Message.user(f"{number} {text} " + "x" * (number * 37 % 600))]
+            rows.append(f"{namespace}-session-{number % 7}", said, namespace=namespace)
+    assert rows.erase_namespace("gone") == 40
+    assert not rows.database.pending_erasure()
+    found = run_search([str(path) for path in tmp_path.iterdir()], ["zebra", "gone-session", "kept-session"])["found"]
+    assert {index for indexes in found.values() for index in indexes} == {2}
+    assert len(list(rows.kept(namespace="kept"))) == 40
 
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
