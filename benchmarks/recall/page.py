@@ -28,10 +28,6 @@ _STATUS = """\
 looked at, but no default was chosen by it. *generated*: made by a rule in `benchmarks/`. *yours*: a folder that was
 given. No other system was tuned on any of the data.
 """
-_VECTORS = """\
-Vectors are those of the local static table of words, for Tellback and for numpy alike; other systems have none.
-
-"""
 _HOW = """\
 R@k is the share of a question's evidence among the first k hits, averaged over questions; any@k is the share of
 questions with some of their evidence there, all@k with all of it. MRR is the mean of 1 / rank of the first. A cell is
@@ -56,7 +52,7 @@ def page(summary: Summary) -> str:
         _REFUSALS,
         refusals_text(summary),
         "## Systems",
-        _VECTORS + systems_text(summary.about),
+        systems_text(summary.about),
         "## Machine, versions, command",
         _setting(summary),
     ]

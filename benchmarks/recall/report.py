@@ -64,7 +64,8 @@ def refusals_text(summary: Summary) -> str:
 def systems_text(about: Mapping[str, Any]) -> str:
     """Return the systems that took part, with their settings, and those that did not."""
     lines = [
-        f"- {item['title']} {item['version']}".rstrip() + f": {item['settings']}" for item in about["systems"].values()
+        f"- {item['title']} {item['version']}".rstrip() + f": {item['settings']}; vectors: {item['vectors'] or 'none'}"
+        for item in about["systems"].values()
     ]
     return "\n".join([*lines, *(f"- {name}: not run: {why}" for name, why in about["not_run"].items())]) + "\n"
 
