@@ -16,6 +16,7 @@ from queue import Queue
 import apsw
 import pytest
 
+from tests.support.command_line import CommandLine
 from tests.support.slow import first_fast
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,8 +132,11 @@ def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_chang
 # A chat over several runs
 
 
-def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_and_forgotten(tmp_path: Path) -> None:
+def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_and_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "memory.db"
+    commands = CommandLine(path, capsys, monkeypatch)  # in this process: the runs of the chat are in their own
     given, _ = chatted(path, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello.")
     assert given["answer"] == "Noted: “My locker at the gym has the number Zanzibar-4417.”"
     assert given["citations"] == []
@@ -147,14 +151,14 @@ def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_a
         assert answer["citations"][0]["session"] == given["session"] != answer["session"]
         assert all("?" not in citation["quote"] for citation in answer["citations"])
 
-    assert answered(path, "correct", id, "My locker at the gym has the number Quebec-5528.")["id"] == id
-    assert "Quebec-5528" in answered(path, "ask", "What is the number of my locker at the gym?")["answer"]
-    versions = answered(path, "memories", "history", id)["versions"]
+    assert commands.json("correct", id, "My locker at the gym has the number Quebec-5528.")["id"] == id
+    assert "Quebec-5528" in commands.json("ask", "What is the number of my locker at the gym?")["answer"]
+    versions = commands.json("memories", "history", id)["versions"]
     assert [version["text"].split()[-1] for version in versions] == ["Quebec-5528.", "Zanzibar-4417."]
 
-    plan = answered(path, "forget", id, "--dry-run")
+    plan = commands.json("forget", id, "--dry-run")
     assert (plan["memories"], plan["versions"], plan["dry_run"]) == ([id], 1, True)
-    receipt = answered(path, "forget", id, "--yes")
+    receipt = commands.json("forget", id, "--yes")
     only_done = {"dry_run", "operation", "at", "salt", "hashes"}
     assert {name: plan[name] for name in plan.keys() - only_done} == {
         name: receipt[name] for name in receipt.keys() - only_done
@@ -162,12 +166,12 @@ def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_a
     assert receipt["operation"]
     assert len(receipt["hashes"]) == 2
     assert traces(tmp_path, "Zanzibar") == traces(tmp_path, "Quebec") == []
-    hits = answered(path, "recall", "What is the number of my locker at the gym?")["hits"]
+    hits = commands.json("recall", "What is the number of my locker at the gym?")["hits"]
     assert not any("has the number" in hit["text"] for hit in hits)
     (after,) = chatted(path, "What is the number of my locker at the gym?")
     assert "Quebec" not in after["answer"]
     assert traces(tmp_path, "Zanzibar") == traces(tmp_path, "Quebec") == []
-    assert "cello" in answered(path, "ask", "What does Clara play?")["answer"]
+    assert "cello" in commands.json("ask", "What does Clara play?")["answer"]
 
 
 # Two processes on one file
