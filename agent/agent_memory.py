@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
 from agent.errors import ArgumentError
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 class MemoryOptions:
     """Part of a memory that a run sees, and the scopes that it stamps on what it stores.
 
-    - *where*, a filter on metadata, *tags* (any of them), *collections* of documents (None: all) and *neighbours* bound
-      and widen what is recalled, as in ``memory.RecallOptions``; pinned memories are bound by *tags* and *scopes*.
+    - *where*, a filter on metadata, *tags* (any of them), *collections* of documents (None: all), *as_of*,
+      *min_confidence* and *neighbours* bound and widen what is recalled, as in ``memory.RecallOptions``; pinned
+      memories are bound by *tags* and *scopes*.
     - *scopes*, such as ``{"project": "atlas"}``: only memories that carry all of them are recalled, and what the run
       stores carries them too.
     - *floor* takes the place of ``AgentSettings.relevance_floor``.
@@ -31,6 +33,8 @@ class MemoryOptions:
     scopes: Mapping[str, str] = field(default_factory=dict)
     collections: tuple[str, ...] | None = None
     neighbours: int | Literal["exchange"] = 0
+    as_of: datetime | None = None
+    min_confidence: float = 0.0
     floor: float | None = None
 
     def __post_init__(self) -> None:
@@ -41,8 +45,10 @@ class MemoryOptions:
         pairs = self.scopes.items() if isinstance(self.scopes, Mapping) else [("", None)]
         if not all(isinstance(text, str) and text.strip() for pair in pairs for text in pair):
             raise ArgumentError("scopes", self.scopes, 'a mapping of names to texts is needed, as {"project": "atlas"}')
-        if self.floor is not None and not 0 <= self.floor <= 1:
-            raise ArgumentError("floor", self.floor, "a number in [0, 1] is needed")
+        for name in ("floor", "min_confidence"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ArgumentError(name, value, "a number in [0, 1] is needed")
 
     def recall_options(self) -> RecallOptions:
         """Return the options of a recall that are set."""
@@ -55,6 +61,10 @@ class MemoryOptions:
             options["collections"] = self.collections
         if self.neighbours:
             options["neighbours"] = self.neighbours
+        if self.as_of is not None:
+            options["as_of"] = self.as_of
+        if self.min_confidence:
+            options["min_confidence"] = self.min_confidence
         return options
 
     def admits(self, memory: Memory) -> bool:

@@ -7,12 +7,15 @@ on. A caller's own fields are kept under ``meta.NAME``, scopes under ``scope.NAM
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any
 
+from memory.errors import ArgumentError
 from memory.models import Memory, Repetition, Source, Trust
 from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
-from vectorstore import Entry, Metadata, Vector
+from vectorstore import Entry, Filter, Metadata, Vector
+from vectorstore.internals import filter_fields, filter_tree
 
 DECLARED_FIELDS = (
     "kind",
@@ -65,6 +68,23 @@ _SOURCE_KEYS = {name: name for name in ("document", "title", "page", "start", "e
     "sequence": "source.sequence",
 }
 """Metadata keys by the fields of a source; a memory has a session and a sequence of its own."""
+
+
+_NAMED_FIELDS = frozenset(
+    (*_PLAIN_FIELDS, *_TIME_FIELDS, *(f"{name}_offset" for name in _TIME_FIELDS), *_SOURCE_KEYS.values())
+) | {"trust", "utterance", "evidence", "repeated", "tags", "derived_from", "replaces"}  # fmt: skip
+
+
+def check_field_names(where: Filter) -> None:
+    """Raise ``ArgumentError`` where a filter names a field that no memory has: it would find nothing, silently."""
+    for name in sorted(filter_fields(filter_tree(where))):
+        if name in _NAMED_FIELDS or name.startswith(("scope.", "meta.", "repeated.")):
+            continue
+        plural, _, rest = name.partition(".")
+        close = [f"scope.{rest}"] if plural == "scopes" else get_close_matches(name, _NAMED_FIELDS, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        names = ", ".join([*sorted(_NAMED_FIELDS), "scope.NAME", "meta.NAME"])
+        raise ArgumentError("where", name, f"a field of a memory is needed{hint}: {names}")
 
 
 def to_entry(memory: Memory, *, vector: Vector | None = None, no_vector: str | None = None) -> Entry:

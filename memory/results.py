@@ -269,7 +269,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """A memory that would have been found but for *reason*: over budget, or folded *into* another."""
+    """A memory that would have been found but for *reason*: over budget, not sure enough, folded *into* another."""
 
     id: str
     reason: str
@@ -332,6 +332,8 @@ class RecallStage(StrEnum):
     FOLDED = "folded"
     BUDGET = "budget"
     RANK = "rank"
+    CONFIDENCE = "confidence"
+    """The whole result is less confident than was asked for."""
     FOUND = "found"
 
 

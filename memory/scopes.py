@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from memory.codec import check_field_names
 from memory.errors import ArgumentError
 from vectorstore import Filter
 
@@ -29,6 +30,8 @@ def scope_filter(scopes: Scopes | None = None, tags: Sequence[str] = (), where: 
     would find nothing where everything may be meant.
     """
     conditions: list[Filter] = [] if where is None else [where]
+    if where is not None:
+        check_field_names(where)
     if scopes is not None:
         if not isinstance(scopes, Mapping):
             raise ArgumentError("scopes", scopes, "a mapping of scopes to their values is needed")

@@ -2,6 +2,8 @@
 
 from .call_hints import with_hints as with_hints
 from .entry_counts import entry_counts as entry_counts
+from .filters import filter_fields as filter_fields
+from .filters import filter_tree as filter_tree
 from .index.bm25 import BM25_B as BM25_B
 from .index.bm25 import BM25_K1 as BM25_K1
 from .index.bm25 import idf as idf

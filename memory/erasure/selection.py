@@ -60,7 +60,7 @@ class ForgetSelection:
             raise ArgumentError("where", where, expected)
         if scopes is not None and not scopes:
             raise ArgumentError("scopes", scopes, "a scope with its value is needed")
-        scope_filter(scopes, selection.tags)
+        scope_filter(scopes, selection.tags, where)
         if source is not None and not isinstance(source, (str, Source)):
             raise ArgumentError("source", source, "the name of a session or a document, or a Source, is needed")
         if source == Source():

@@ -81,12 +81,15 @@ def explain_unranked(memory: Memory, by_words: int | None, by_vector: int | None
     return WhyNot(memory.id, RecallStage.CANDIDATES, reason, by_words=by_words, by_vector=by_vector)
 
 
-def explain_ranked(found: RecallResult, candidate: RankedCandidate, position: int, *, k: int) -> WhyNot:
-    """Explain the *candidate* that was ranked at *position*; *found* is the result that was packed."""
+def explain_ranked(found: RecallResult, candidate: RankedCandidate, position: int, query: Query) -> WhyNot:
+    """Explain the *candidate* that was ranked at *position*; *found* is the result of *query* with any confidence."""
+    k, bound = query.k, query.min_confidence
     stage, reason = RecallStage.RANK, f"ranked {position + 1}; {k} were asked for"
     hit_number = _hit_number(found, candidate.id)
     omission = next((omission for omission in found.left_out if omission.id == candidate.id), None)
-    if hit_number is not None:
+    if hit_number is not None and found.confidence < bound:
+        stage, reason = RecallStage.CONFIDENCE, f"confidence {found.confidence:.2f}; {bound:g} was asked for"
+    elif hit_number is not None:
         stage, reason = RecallStage.FOUND, f"hit {hit_number} of {len(found)}"
     elif omission is not None:
         stage, reason = (RecallStage.FOLDED if omission.into is not None else RecallStage.BUDGET), omission.reason

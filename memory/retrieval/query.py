@@ -19,7 +19,7 @@ from memory.retrieval.scoring.scores import QueryVariant
 from memory.scopes import Scopes, scope_filter
 from memory.timestamps import to_aware
 from memory.tokens.counter import TextMeasure, measuring_function
-from memory.validation import checked_bool, checked_int, checked_labels
+from memory.validation import checked_bool, checked_int, checked_labels, checked_number
 from vectorstore import Filter, Vector
 from vectorstore.value_class import dataclass
 
@@ -43,6 +43,7 @@ class RecallOptions(TypedDict, total=False):
     - *token_budget*: tokens that all hits together may have, counted by *counter*, a ``TokenCounter`` or a function
       of a text (None: the memory's own).
     - *explain*: give each hit the parts of its score and the terms that matched. ``why_not`` always does.
+    - *min_confidence*: in [0, 1]; a result that is less confident shows no hits, and names in ``left_out`` what it had.
     - *partitions*: where to search, of "conversation", "documents" and "archive". *collections*: the collections of
       documents to search (None: all).
     - *all_utterances*: find, too, what states nothing: questions, commands and small talk of a chat, and answers that
@@ -62,6 +63,7 @@ class RecallOptions(TypedDict, total=False):
     token_budget: int | None
     counter: TextMeasure | None
     explain: bool
+    min_confidence: float
     partitions: str | Sequence[str]
     collections: str | Sequence[str] | None
     all_utterances: bool
@@ -99,6 +101,7 @@ class Query:
     token_budget: int | None = None
     counter: Callable[[str], int] | None = None
     explain: bool = False
+    min_confidence: float = 0.0
     variants: tuple[QueryVariant, ...] = ()
     neighbours: NeighbourExpansion = 0
     all_utterances: bool = False
@@ -117,6 +120,8 @@ class Query:
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
                 raise ArgumentError(name, moment, "an aware datetime is needed")
+        expected = "a number in [0, 1] is needed"
+        checked_number(self.min_confidence, "min_confidence", expected, lambda number: 0 <= number <= 1)
         if self.token_budget is not None:
             checked_int(self.token_budget, "token_budget")
             if self.counter is None:
@@ -157,6 +162,7 @@ class Query:
             token_budget=options.get("token_budget"),
             counter=measuring_function(counter if own_counter is None else own_counter),
             explain=options.get("explain", False),
+            min_confidence=options.get("min_confidence", 0.0),
             neighbours=options.get("neighbours", 0),
             all_utterances=checked_bool(options.get("all_utterances", False), "all_utterances"),
         )

@@ -20,7 +20,7 @@ from memory.embedders.protocol import WordVectors
 from memory.errors import ArgumentError
 from memory.models import Memory
 from memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
-from memory.results import Conflict, Profile, RecallResult, RecallStage, WhyNot
+from memory.results import Conflict, Omitted, Profile, RecallResult, RecallStage, WhyNot
 from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
 from memory.retrieval.conflicts import conflicting_groups
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
@@ -354,8 +354,8 @@ class Retriever:
         position = next(positions, None)
         if position is None:
             return explain_unranked(memory, by_words, by_vector, searcher.candidate_count(target))
-        found = self._pack(sources, query, partial(_fetch_entries, view))
-        answer = explain_ranked(found, ranked[position], position, k=query.k)
+        found = self._pack(sources, replace(query, min_confidence=0.0), partial(_fetch_entries, view))
+        answer = explain_ranked(found, ranked[position], position, query)
         return replace(answer, by_words=by_words, by_vector=by_vector)
 
     def _pack(
@@ -376,6 +376,9 @@ class Retriever:
         near_best = [hit for hit in hits[query.k :] if hit.score >= _LIST_SHARE * hits[0].score]
         hits = (*hits[: query.k], *near_best)
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
+        if confidence < query.min_confidence:
+            unsure = f"confidence {confidence:.2f} is below the {query.min_confidence:g} asked for"
+            omitted, hits, near_best = (*omitted, *(Omitted(hit.memory.id, unsure) for hit in hits)), (), []
         doubt = best.subject_note if best is not None and abstain == "other" else ""
         return RecallResult(
             hits,

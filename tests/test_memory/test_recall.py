@@ -271,6 +271,28 @@ def test_a_tag_is_a_word_of_its_memory_while_it_has_it(store: LifecycleStore) ->
     assert found("any allergies?")[:1] == ids[:1]
 
 
+def test_a_result_below_the_confidence_asked_for_shows_no_hits_and_names_them(store: LifecycleStore) -> None:
+    memory = LongTermMemory(store, clock=lambda: NOW)
+    id = run_sync(memory.remember("The roof leaks.")).id
+    sure = run_sync(memory.recall("Does the roof leak?"))
+    above = min(1.0, sure.confidence + 0.01)
+    unsure = run_sync(memory.recall("Does the roof leak?", min_confidence=above))
+    assert (unsure.hits, unsure.confidence, [left.id for left in unsure.left_out]) == ((), sure.confidence, [id])
+    assert len(run_sync(memory.recall("Does the roof leak?", min_confidence=sure.confidence))) == 1
+    assert run_sync(memory.why_not("Does the roof leak?", id, min_confidence=above)).stage == "confidence"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("scopes.project", "scope.project"), ("speakr", "speaker"), ("nosuchfield", "meta.NAME")]
+)
+def test_a_filter_on_a_field_that_no_memory_has_is_refused_with_those_it_has(name: str, meant: str) -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    where = {name: "x"}
+    for call in (memory.recall("ferry", where=where), memory.list(where=where), memory.forget(where=where)):
+        with pytest.raises(ArgumentError, match=meant):
+            run_sync(call)
+
+
 def test_disabled_expired_and_not_yet_valid_memories_stay_hidden(store: LifecycleStore) -> None:
     hour = timedelta(hours=1)
     put(

@@ -195,6 +195,16 @@ def test_cosines_of_an_embedder_that_was_never_measured_prove_no_change() -> Non
     assert found(memory, "Where does the lathe stand?")[0] == "m0"
 
 
+def test_a_change_told_later_did_not_hold_before_it_was_told() -> None:
+    memory = remembered(
+        ("2024-05-01", "I take my coffee black."), ("2025-06-01", "No coffee any more, I drink rooibos.")
+    )
+    question, summer = "How do I take my coffee?", datetime(2024, 7, 1, tzinfo=UTC)
+    assert [hit.memory.id for hit in run(memory.recall(question, as_of=summer))] == ["m0"]
+    assert run(memory.why_not(question, "m1", as_of=summer)).stage == "validity"
+    assert len(run(memory.recall(question))) == 2
+
+
 def test_a_query_of_a_name_alone_outdates_no_statement() -> None:
     pytest.importorskip("wordllama", reason="the extra `local` is not installed")
     memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)

@@ -62,6 +62,9 @@ def recall(
     collection: CollectionOption = None,
     as_of: AsOfOption = None,
     known_at: KnownAtOption = None,
+    min_confidence: Annotated[
+        float, typer.Option(metavar="NUMBER", help="Show nothing that is less sure, from 0 to 1.", min=0, max=1)
+    ] = 0.0,
     around: Annotated[
         str,
         typer.Option(
@@ -101,6 +104,7 @@ def recall(
         scopes=parse_scopes(scope or (), name="--scope"),
         as_of=parse_time(as_of, name="--as-of"),
         known_at=parse_time(known_at, name="--known-at"),
+        min_confidence=min_confidence,
         all_utterances=every,
         neighbours=turns,
     )

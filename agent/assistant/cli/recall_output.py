@@ -82,7 +82,9 @@ def _print_hits(
     shortened = False
     for text in result.notes:
         print_note(text)
-    if not result.hits:
+    if not result.hits and result.left_out:
+        print_text(f"Nothing is shown: {result.left_out[-1].reason}.")
+    elif not result.hits:
         print_text("Nothing is remembered about that.")
     elif result.abstain is not None:
         print_note(_ABSTENTION_NOTES[result.abstain])

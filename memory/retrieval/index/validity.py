@@ -3,8 +3,8 @@
 For now, the live partitions hold what is known, and only valid time is checked. For another valid time (*as_of*), a
 version is valid from its own *valid_from*, or, if it superseded an earlier version and has none, from its recorded
 time; and until its own *valid_to*, or until the version that superseded it begins. A version that was undone is never
-valid. For another recorded time (*known_at*), a version is known while it was the current one, whatever happened
-later.
+valid. Recall takes a statement that tells of a change from when it was said. For another recorded time (*known_at*), a
+version is known while it was the current one, whatever happened later.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from memory.retrieval.index.record import FOREVER, NEVER, to_microseconds
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.languages.statements import StatementFeature
 from memory.timestamps import timestamp_to_text
 from vectorstore import Filter
 from vectorstore.value_class import dataclass
@@ -42,7 +43,7 @@ class ValidityFilter:
         moment = to_microseconds(self.as_of or self.now)
         columns = index.fields(rows)
         if self.past and self.known_at is None:
-            start, end = columns["counts_from"], columns["counts_to"]
+            start, end = np.maximum(columns["counts_from"], _told_change(index, rows)), columns["counts_to"]
         else:
             start, end = columns["valid_from"], _open_ended(columns["valid_to"])
         expired = _open_ended(columns["expires_at"]) <= to_microseconds(self.now)
@@ -83,6 +84,17 @@ class ValidityFilter:
             _negated("counts_to", "$lte", moment),
             {"$not": {"counts_to": {"$exists": False}, "retired_at": {"$lte": moment}}},
         ]
+
+
+def _told_change(index: RetrievalIndex, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return when each of *rows* that tells of a change without saying since when was said; ``NEVER`` for the others.
+
+    "No coffee any more" holds from when it was said, where "I drink tea" may have held long before.
+    """
+    columns = index.fields(rows)
+    tells_change = (columns["statement_features"] & int(StatementFeature.CHANGE)) != 0
+    said = np.where(columns["occurred_at"] != NEVER, columns["occurred_at"], columns["recorded_at"])
+    return np.where(tells_change & (columns["counts_from"] == NEVER), said, NEVER)
 
 
 def combine_filters(conditions: list[Filter]) -> Filter | None:
