@@ -12,7 +12,6 @@ from .documents.answers import MAX_COMPARED as MAX_COMPARED
 from .documents.answers import AnswerSentence as AnswerSentence
 from .documents.answers import best_sentences as best_sentences
 from .documents.answers import with_meaning as with_meaning
-from .documents.citations import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.discovery import FileSelection as FileSelection
 from .documents.discovery import plan_ingest as plan_ingest
 from .documents.document import Passages as Passages
@@ -24,6 +23,7 @@ from .documents.ingest_report import IngestProgress as IngestProgress
 from .documents.ingest_report import IngestReport as IngestReport
 from .documents.knowledge_base import DocumentInfo as DocumentInfo
 from .documents.loaders.workers import MEMORY_LIMITED as MEMORY_LIMITED
+from .documents.sentences import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.table_rows import quoted_text as quoted_text
 from .embedders.fingerprint import PROBES as PROBES
 from .embedders.local import LocalWordVectors as LocalWordVectors

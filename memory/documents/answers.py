@@ -19,10 +19,15 @@ from dataclasses import dataclass, replace
 from math import log
 
 from memory.chunking.sentences import TextSpan
-from memory.documents.citations import QUOTE_LIMIT, quotable_spans, stating_spans
 from memory.documents.document import Passage
 from memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
-from memory.documents.sentences import code_steps, without_cross_references
+from memory.documents.sentences import (
+    QUOTE_LIMIT,
+    code_steps,
+    quotable_spans,
+    stating_spans,
+    without_cross_references,
+)
 from memory.documents.table_rows import quoted_text
 from memory.retrieval.languages.agent_nouns import agent_nouns
 from memory.retrieval.languages.lexicon import lexicon_for

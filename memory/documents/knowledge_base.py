@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
 from memory.chunking.pieces import ChunkFunction
 from memory.codec import from_entry
-from memory.documents.answers import MAX_COMPARED, best_sentences, with_meaning
+from memory.documents.answers import MAX_COMPARED, AnswerSentence, best_sentences, with_meaning
 from memory.documents.citations import Citation, cite
 from memory.documents.collection import DocumentCollection, open_collection
 from memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths, check_paths
@@ -45,8 +45,7 @@ from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, parse_store_namespace
 from memory.timestamps import to_aware
 from memory.validation import checked_int, checked_label, checked_labels, checked_text
-from vectorstore import Filter, lifecycle_of
-from vectorstore.internals import idf
+from vectorstore import Analyzer, Filter, lifecycle_of
 
 _SECTION: Final = "section"
 _COMPARED = 5
@@ -330,21 +329,27 @@ class KnowledgeBase:
         count = sum(passage.score >= _COMPARED_SHARE * passages[0].score for passage in passages[:_COMPARED])
         if count < 2:
             return tuple(passages)
-        compared, store = passages[:count], lifecycle_of(self._collection.memory.store)
-        analyzer = None if store is None else store.analyzer
-        sentences = await asyncio.to_thread(best_sentences, question, compared, analyzer=analyzer)
-        texts = [
-            quoted_text(compared[found.passage].text, found.start, found.end) for found in sentences[:MAX_COMPARED]
-        ]
-        similarities = await self._collection.memory.similarities(question, texts) if texts else None
-        if similarities is not None:
-            sentences = with_meaning(sentences, similarities)
+        sentences = await self._best_sentences(question, passages[:count])
         order = dict.fromkeys([*(found.passage for found in sentences), *range(count)])
-        return (*(compared[index] for index in order), *passages[count:])
+        return (*(passages[index] for index in order), *passages[count:])
+
+    async def _best_sentences(self, question: str, passages: Sequence[Passage]) -> list[AnswerSentence]:
+        """Return the sentences of *passages* that answer, best first, the first ones compared by meaning, too."""
+        sentences = await asyncio.to_thread(best_sentences, question, passages, analyzer=self._analyzer)
+        compared = sentences[:MAX_COMPARED]
+        texts = [quoted_text(passages[found.passage].text, found.start, found.end) for found in compared]
+        similarities = await self._collection.memory.similarities(question, texts) if texts else None
+        return sentences if similarities is None else with_meaning(sentences, similarities)
+
+    @property
+    def _analyzer(self) -> Analyzer | None:
+        store = lifecycle_of(self._collection.memory.store)
+        return None if store is None else store.analyzer
 
     async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
-        """Return the best quote of each passage; a word counts by how rare it is in the collection."""
-        return await asyncio.to_thread(self._cite, question, passages)
+        """Return the best quote of each passage."""
+        sentences = await self._best_sentences(question, passages)
+        return await asyncio.to_thread(cite, question, passages, sentences, analyzer=self._analyzer)
 
     def _run(
         self,
@@ -390,17 +395,6 @@ class KnowledgeBase:
             for source in below:
                 self._remove(source)
         return tuple(below)
-
-    def _cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
-        store, partition = lifecycle_of(self._collection.memory.store), self._collection.partition
-        if store is None:
-            return cite(question, passages)
-        analyzer = store.analyzer
-        terms = list(dict.fromkeys(analyzer.terms(question)))
-        with store.view([partition]) as view:
-            count, frequencies = view.count(namespace=partition), view.df(terms, namespace=partition)
-        weights = {term: idf(count, df) for term, df in zip(terms, frequencies, strict=True)}
-        return cite(question, passages, terms=analyzer.terms, weights=weights)
 
 
 def _is_named(record: DocumentRecord, pattern: str) -> bool:

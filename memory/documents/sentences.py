@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 from memory.documents.table_rows import assignments, record_fields, table_rows
 
+QUOTE_LIMIT = 400
+"""Characters that a quote may have."""
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _UNDERLINED = re.compile(r"^[^\n]+\n(?:([=\-^\"'*#+])\1{2,}|([~`])\2{3,})[ \t]*$", re.MULTILINE)
@@ -68,6 +70,18 @@ def stating_sentences(text: str) -> list[TextSpan]:
         if inner < outer and _states(text[inner:outer]):
             spans.append((inner, outer))
     return sorted(spans)
+
+
+def quotable_spans(text: str, limit: int) -> list[TextSpan]:
+    """Return the sentences of *text* that state something, else all, cut into pieces of at most *limit* characters."""
+    return stating_spans(text, limit) or [
+        piece for span in split_sentences(text) for piece in _split_span(text, span, limit)
+    ]
+
+
+def stating_spans(text: str, limit: int) -> list[TextSpan]:
+    """Return the sentences of *text* that state something, cut into pieces of at most *limit* characters."""
+    return [piece for span in stating_sentences(text) for piece in _split_span(text, span, limit)]
 
 
 def _split_records(text: str) -> Iterator[TextSpan]:
@@ -145,3 +159,17 @@ def _states(sentence: str) -> bool:
         and not _ONLY_CODE.match(sentence)
         and (len(_WORD.findall(sentence)) >= _MIN_WORDS or not sentence.isascii())
     )
+
+
+def _split_span(text: str, span: TextSpan, limit: int) -> list[TextSpan]:
+    """Return *span* cut at blanks into pieces of at most *limit* characters."""
+    start, end = span
+    pieces = []
+    while end - start > limit:
+        cut = max(text.rfind(" ", start + 1, start + limit + 1), text.rfind("\n", start + 1, start + limit + 1))
+        stop = cut if cut > start else start + limit
+        pieces.append((start, strip_span(text, start, stop)[1]))
+        start = strip_span(text, stop, end)[0]
+    if end > start:
+        pieces.append((start, end))
+    return pieces

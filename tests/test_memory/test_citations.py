@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory import Hit, Memory, Passage, RecallResult, Source
 from memory.chunking.sentences import split_sentences
-from memory.documents.citations import best_quote, cite, plain_terms
+from memory.documents.citations import cite
 from memory.internals import passages_of
 
 NORMANS = (
@@ -73,16 +73,6 @@ def test_a_neighbouring_sentence_is_quoted_when_it_adds_to_the_answer():
     assert citation.quote == "The dam broke in March. Floods reached Lyon."
 
 
-def test_term_weights_decide_which_sentence_is_quoted():
-    text = "The common word stands here, common and word. The zebra is elsewhere."
-    question = "common word zebra"
-    plain, weighed = (
-        cite(question, [passage(text)], weights=weights, limit=45)[0].quote for weights in (None, {"zebra": 9.0})
-    )
-    assert plain.startswith("The common word")
-    assert weighed == "The zebra is elsewhere."
-
-
 def test_of_equal_sentences_the_first_is_quoted():
     assert cite("zebra", [passage("A zebra ran. The zebra slept.")])[0].quote == "A zebra ran."
 
@@ -94,15 +84,11 @@ def test_a_heading_is_quoted_only_from_a_passage_without_other_text():
 
 def test_a_question_without_words_quotes_the_beginning():
     (citation,) = cite("?", [passage("First here. Second here.")])
-    assert (citation.quote, citation.coverage) == ("First here.", 0.0)
+    assert citation.quote == "First here."
 
 
 def test_a_passage_without_text_gives_an_empty_quote():
     assert cite("anything", [passage("  ")])[0].quote == ""
-
-
-def test_coverage_is_the_share_of_the_question_that_is_quoted():
-    assert cite("zebra stripes", [passage("The zebra.")])[0].coverage == 0.5
 
 
 def test_the_page_of_a_citation_is_that_of_its_quote_not_of_its_passage():
@@ -130,13 +116,9 @@ def test_a_quote_is_shown_on_one_line():
     st.integers(min_value=1, max_value=60),
 )
 def test_any_quote_is_verbatim_and_within_its_limit(text, question, limit):
-    wanted = dict.fromkeys(plain_terms(question), 1.0)
-    start, end, coverage = best_quote(text, wanted, plain_terms, limit=limit)
-    assert 0 <= start <= end <= len(text)
-    assert end - start <= limit
-    assert text[start:end] == text[start:end].strip()
-    assert bool(text[start:end]) == bool(text.strip())
-    assert 0.0 <= coverage <= 1.0
+    (citation,) = cite(question, [passage(text)], limit=limit)
+    assert 0 <= citation.start <= citation.end <= len(text)
+    assert citation.quote == text[citation.start : citation.end] == citation.quote.strip()
 
 
 def test_passages_of_a_recall_result_are_its_document_hits_alone():
