@@ -29,8 +29,9 @@ from pydantic import (
 )
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-ImageType: TypeAlias = Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
-DocumentType: TypeAlias = Literal["application/pdf", "text/plain"]
+ImageType: TypeAlias = Literal["", "image/jpeg", "image/png", "image/gif", "image/webp"]
+DocumentType: TypeAlias = Literal["", "application/pdf", "text/plain"]
+"""Types of bytes; "" where an address takes their place."""
 _HTTP_ADDRESS: Final = re.compile(r"https?://[^\s/]")
 
 
@@ -85,7 +86,7 @@ class ImageBlock(_MediaBlock):
     """An image, by its bytes or its address; *caption* and *name* make it findable."""
 
     type: Literal["image"] = "image"
-    media_type: ImageType | Literal[""] = ""
+    media_type: ImageType = ""
     data: bytes = Field(default=b"", repr=False)
     name: str = ""
     caption: str = ""
@@ -96,7 +97,7 @@ class DocumentBlock(_MediaBlock):
     """A document, by its bytes or its address."""
 
     type: Literal["document"] = "document"
-    media_type: DocumentType | Literal[""] = ""
+    media_type: DocumentType = ""
     data: bytes = Field(default=b"", repr=False)
     name: str = ""
     url: str | None = None

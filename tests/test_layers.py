@@ -66,11 +66,6 @@ LAYERS: dict[str, list[set[str]]] = {
 
 CODE = ("vectorstore", "memory", "agent")
 
-# Modules that know each other, to be parted; a new circle fails.
-KNOWN_CIRCLES = {
-    frozenset({"agent.tools.base", "agent.tools.function", "agent.tools.schema"}),
-}
-
 
 @dataclass(frozen=True)
 class Arrow:
@@ -181,7 +176,7 @@ def test_every_import_points_down() -> None:
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
-    assert circles(all_modules()) == KNOWN_CIRCLES
+    assert circles(all_modules()) == set()
 
 
 def test_a_planted_circle_is_found_where_one_import_is_inside_a_function() -> None:

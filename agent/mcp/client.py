@@ -31,8 +31,8 @@ _MAX_TOOLS: Final = 128
 _MAX_SCHEMA_LENGTH: Final = 20_000
 _MAX_MEDIA_BYTES: Final = 5_000_000
 _SECONDS_BETWEEN_LISTS: Final = 60.0
-_IMAGE_TYPES: Final = frozenset(get_args(ImageBlock.model_fields["media_type"].annotation))
-_DOCUMENT_TYPES: Final = frozenset(get_args(DocumentBlock.model_fields["media_type"].annotation))
+_IMAGE_TYPES: Final = frozenset(get_args(ImageBlock.model_fields["media_type"].annotation)) - {""}
+_DOCUMENT_TYPES: Final = frozenset(get_args(DocumentBlock.model_fields["media_type"].annotation)) - {""}
 
 
 @dataclass(slots=True, eq=False)
@@ -133,11 +133,11 @@ class McpTools(AbstractAsyncContextManager[Iterable[Tool]]):
         async def call(arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
             return await self._call(served, arguments, context)
 
-        served.tool = Tool.from_schema(
-            name,
-            shown_description(definition.description or definition.title or ""),
-            definition.input_schema,
+        served.tool = FunctionTool(
             call,
+            name=name,
+            description=shown_description(definition.description or definition.title or ""),
+            schema=definition.input_schema,
             timeout=self.server.timeout,
             needs_approval=not read_only,
             idempotent=repeatable,

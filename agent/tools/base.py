@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from agent.approval import Approver
 from agent.context_items import ContextItem
@@ -103,41 +103,9 @@ class ToolContext:
         return {"agent": self.agent, "step": self.step, "elapsed": self.scope.timer()}
 
 
-if TYPE_CHECKING:
-    from abc import ABCMeta as _ProtocolType
-
-    from agent.tools.function import FunctionTool
-else:
-    _ProtocolType = type(Protocol)
-
-
-class _ToolType(_ProtocolType):
-    """Type of ``Tool``: its methods are called on the class, and are no part of the protocol."""
-
-    def from_schema(
-        cls,  # noqa: N805 - the class Tool is what it is called on
-        name: str,
-        description: str,
-        schema: Mapping[str, Any],
-        function: Callable[..., Any],
-        *,
-        timeout: float | None = None,
-        **annotations: Unpack[AnnotationOptions],
-    ) -> FunctionTool:
-        """Return a tool whose parameters are known at run time alone, as a JSON *schema* of an object.
-
-        *function* is called with all arguments in one dictionary, and with the ``ToolContext``, if it has a parameter
-        annotated so. The arguments are checked against *schema*; an unusable one raises ``ArgumentError``. Remote
-        references (``$ref``) are not fetched. *annotations* are those of ``ToolAnnotations``.
-        """
-        from agent.tools.function import FunctionTool
-
-        return FunctionTool(function, name=name, description=description, schema=schema, timeout=timeout, **annotations)
-
-
 @runtime_checkable
-class Tool(Protocol, metaclass=_ToolType):
-    """Function that a model may call; ``Tool.from_schema`` makes one whose parameters are known at run time alone.
+class Tool(Protocol):
+    """Function that a model may call; ``tool`` makes one of a function.
 
     - ``call`` checks *arguments* itself; ``ToolFailed`` says in words for the model why a call was refused or failed.
       ``StopRun`` ends the run. Any other error is reported to the model as a failure.

@@ -89,6 +89,7 @@ class ToolOptions(AnnotationOptions, total=False):
 
     name: str | None
     description: str | None
+    schema: Mapping[str, Any] | None
     timeout: float | None
 
 
@@ -107,7 +108,10 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5, needs_approval=True)``).
 
-    The options are those of ``FunctionTool``, and those of ``ToolAnnotations``.
+    The options are those of ``FunctionTool``, and those of ``ToolAnnotations``. With *schema*, a JSON schema of an
+    object that is known at run time alone, the function gets all arguments in one dictionary, and the ``ToolContext``
+    where a parameter is annotated so. Arguments are checked against it; an unusable one raises ``ArgumentError``, and
+    remote references (``$ref``) are not fetched.
     """
 
     def decorate(decorated: Callable[..., Any]) -> FunctionTool:

@@ -19,7 +19,6 @@ from agent import (
     QuotingProvider,
     RunLimits,
     RunMiddleware,
-    Tool,
     calculator,
     tool,
 )
@@ -59,7 +58,6 @@ pytestmark = pytest.mark.anyio
         (lambda memory, agent: open_store("numpy:").search([1.0], limit=3), r"NumpyStore.search .* mean k=\?"),
         (lambda memory, agent: memory.list(limits=3), r"list takes no limits=; did you mean limit=\?"),
         (lambda memory, agent: tool(time_out=3), r"tool takes no time_out=; did you mean timeout=\?"),
-        (lambda memory, agent: Tool.from_schema("a", "b", {}, print, approve=1), r"from_schema takes no approve="),
         (lambda memory, agent: OllamaProvider("llama", timeout=3), "OllamaProvider takes no timeout=; it takes "),
     ],
 )

@@ -286,14 +286,14 @@ def test_a_tool_can_be_made_from_a_schema_known_only_at_run_time() -> None:
     async def forecast(arguments: dict[str, object], context: ToolContext) -> object:
         return {**arguments, "session": context.session}
 
-    made = Tool.from_schema("forecast", "Tell the weather.", CITY, forecast, timeout=5, needs_approval=True)
+    made = tool(name="forecast", description="Tell the weather.", schema=CITY, timeout=5, needs_approval=True)(forecast)
     assert isinstance(made, Tool)
     assert (made.spec.name, made.spec.description, made.spec.parameters) == ("forecast", "Tell the weather.", CITY)
     assert (made.timeout, made.annotations.needs_approval) == (5, True)
     assert (
         called(made, **{"city": "Faro", "from": "2026-05-03"}) == '{"city":"Faro","from":"2026-05-03","session":"s1"}'
     )
-    assert called(Tool.from_schema("echo", "", {}, lambda values: values), any=[1]) == '{"any":[1]}'
+    assert called(tool(name="echo", schema={})(lambda values: values), any=[1]) == '{"any":[1]}'
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_a_tool_can_be_made_from_a_schema_known_only_at_run_time() -> None:
     ],
 )
 def test_arguments_that_a_given_schema_refuses_do_not_reach_the_function(arguments, problem) -> None:
-    made = Tool.from_schema("forecast", "", CITY, lambda values: pytest.fail("called"))
+    made = tool(name="forecast", schema=CITY)(lambda values: pytest.fail("called"))
     complaint = refused(made, **arguments)
     assert complaint.startswith("arguments refused: ")
     assert problem in complaint
@@ -326,9 +326,9 @@ def test_arguments_that_a_given_schema_refuses_do_not_reach_the_function(argumen
 )
 def test_an_unusable_schema_is_refused_and_no_reference_is_fetched(schema) -> None:
     with pytest.raises(ArgumentError, match="schema"):
-        Tool.from_schema("broken", "", schema, lambda values: values)
+        tool(name="broken", schema=schema)(lambda values: values)
     with pytest.raises(ArgumentError, match="one parameter"):
-        Tool.from_schema("broken", "", {}, lambda city, days: city)
+        tool(name="broken", schema={})(lambda city, days: city)
 
 
 def test_tools_keep_their_order() -> None:
