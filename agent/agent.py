@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import replace
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
 
 from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever, check_members
 from agent.configuration import AgentComponents, AgentSettings
@@ -39,6 +39,22 @@ if TYPE_CHECKING:
 _CLOSED = "this agent is closed; make a new one"
 ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
 """Source of tools that must be opened and closed, such as a connection to a server."""
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of a run, each for this run alone.
+
+    *session* names the conversation to go on with (None: a new one). *store* off: nothing is kept. *deadline* is in
+    seconds. *namespace*, *settings* and *memory_options* take the place of the agent's own, so that one agent serves
+    many users.
+    """
+
+    session: str | None
+    store: bool
+    deadline: float | None
+    namespace: str | None
+    settings: AgentSettings | None
+    memory_options: MemoryOptions | None
 
 
 class Agent:
@@ -155,27 +171,19 @@ class Agent:
         self,
         prompt: str | Sequence[Block],
         *,
-        session: str | None = None,
-        store: bool = True,
-        deadline: float | None = None,
         result_type: type[OutputT] | None = None,
-        namespace: str | None = None,
-        settings: AgentSettings | None = None,
-        memory_options: MemoryOptions | None = None,
+        **options: Unpack[RunOptions],
     ) -> RunResult[OutputT]:
         """Answer *prompt* and return the result; an ending without an answer raises it in a ``RunError``.
 
-        *session* names the conversation to go on with (None: a new one). *store* off: nothing is kept. With
-        *result_type*, a pydantic model or any type that pydantic validates, the answer fits it and is the result's
-        ``output``. *namespace*, *settings* and *memory_options* take the place of the agent's own for this run, so that
-        one agent serves many users. Tools that need approval and nobody to ask raise ``ApprovalUnavailable`` before
-        anything is done.
+        With *result_type*, a pydantic model or any type that pydantic validates, the answer fits it and is the result's
+        ``output``. *options* are those of ``RunOptions``. Tools that need approval and nobody to ask raise
+        ``ApprovalUnavailable`` before anything is done.
         """
         if tools := self.needing_approval():
             names = ", ".join(tools)
             raise ApprovalUnavailable(f"{names}: a policy with an approver is needed, or a reader of agent.stream")
-        components = self._components_for(namespace, settings, memory_options)
-        run = self._start_run(components, prompt, session, store, deadline, result_type, streams=False)
+        run = self._start_run(prompt, result_type, options, streams=False)
         async with aclosing(run.events()) as events:
             async for event in events:
                 if isinstance(event, RunEnded):
@@ -188,39 +196,19 @@ class Agent:
         self,
         prompt: str | Sequence[Block],
         *,
-        session: str | None = None,
-        store: bool = True,
-        deadline: float | None = None,
         result_type: type[OutputT] | None = None,
-        namespace: str | None = None,
-        settings: AgentSettings | None = None,
-        memory_options: MemoryOptions | None = None,
+        **options: Unpack[RunOptions],
     ) -> RunResult[OutputT]:
         """Answer *prompt* as ``run`` does, in plain scripts; a running event loop stands still meanwhile."""
-        run = self.run(
-            prompt,
-            session=session,
-            store=store,
-            deadline=deadline,
-            result_type=result_type,
-            namespace=namespace,
-            settings=settings,
-            memory_options=memory_options,
-        )
-        return run_sync(run)
+        return run_sync(self.run(prompt, result_type=result_type, **options))
 
     def stream(
         self,
         prompt: str | Sequence[Block],
         *,
-        session: str | None = None,
-        store: bool = True,
-        deadline: float | None = None,
         result_type: Any = None,
-        namespace: str | None = None,
-        settings: AgentSettings | None = None,
-        memory_options: MemoryOptions | None = None,
         within: ToolContext | None = None,
+        **options: Unpack[RunOptions],
     ) -> AsyncGenerator[Event, None]:
         """Answer *prompt* event by event; the last one is ``RunEnded``, whatever happens.
 
@@ -228,12 +216,9 @@ class Agent:
         approver is set, the reader of the stream answers its ``ApprovalRequested``. *within* is the tool call that
         this run serves: its deadline, counts and approver hold here too, its session and its conversation do not.
         """
-        if within is not None and namespace is None and not self._components.reader.namespace:
-            namespace = within.namespace
-        components = self._components_for(namespace, settings, memory_options)
-        run = self._start_run(
-            components, prompt, session, store, deadline, result_type, within=within, streams=within is None
-        )
+        if within is not None and options.get("namespace") is None and not self._components.reader.namespace:
+            options["namespace"] = within.namespace
+        run = self._start_run(prompt, result_type, options, within=within, streams=within is None)
         return run.events()
 
     async def aclose(self) -> None:
@@ -297,17 +282,17 @@ class Agent:
 
     def _start_run(
         self,
-        components: AgentComponents,
         prompt: str | Sequence[Block],
-        session: str | None,
-        store: bool,
-        deadline: float | None,
         result_type: Any,
+        options: RunOptions,
         *,
         within: ToolContext | None = None,
         streams: bool,
     ) -> AgentRun:
-        settings = components.settings
+        components = self._components_for(
+            options.get("namespace"), options.get("settings"), options.get("memory_options")
+        )
+        settings, session, deadline = components.settings, options.get("session"), options.get("deadline")
         if self._closed:
             raise AgentError(_CLOSED)
         if self._connectors and self._open_connectors is None:
@@ -327,7 +312,7 @@ class Agent:
             message,
             self,
             session=session or settings.sessions(),
-            stores=store and components.turns.keeps,
+            stores=options.get("store", True) and components.turns.keeps,
             deadline=deadline or settings.deadline,
             expected=expected,
             within=within,
