@@ -33,7 +33,7 @@ from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser
 from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
 from memory.history.history_copy import HistoryCopy
-from memory.history.protocol import HistoryStorage
+from memory.history.protocol import HistoryStorage, checked_history
 from memory.history.rows import HistoryRows
 from memory.history.sqlite import SqliteHistory
 from memory.models import Actor, Memory, Operation, Trust
@@ -180,8 +180,8 @@ class LongTermMemory:
         """*database* has the tables of a store that has none itself; None is one in the memory of the process."""
         clock, zone = parts.get("clock", system_clock), parts.get("zone")
         aware = aware_clock(clock, zone)
-        if history is not None and (isinstance(history, type) or not isinstance(history, HistoryStorage)):
-            raise ArgumentError("history", history, "a HistoryStorage is needed, such as a SqliteHistory(database)")
+        if history is not None:
+            checked_history(history, "history")
         self.store = store
         if lifecycle_of(store) is None:
             _log.warning("%s", _limits_of(store, kept=database is not None))

@@ -56,8 +56,8 @@ def open_memory(
 ) -> LongTermMemory:
     """Open the memory in the file *path*; make it where there is none.
 
-    *path* may be an address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or ``numpy:`` for a memory in this
-    process alone.
+    *path* may be an address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``numpy:`` for a memory in this
+    process alone, or ``numpy:///file`` for one that is in the file when ``memory.store.save()`` is called.
 
     *parts*: see ``MemoryParts``. The embedder given is used; one whose vectors are not those of the file raises
     ``EmbedderMismatch``. Without one, ``local_embedder()`` is used if it is installed and the file's vectors are its

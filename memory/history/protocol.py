@@ -132,6 +132,15 @@ class HistoryStorage(Protocol):
         ...
 
 
+def checked_history(history: object, argument: str) -> HistoryStorage:
+    """Return *history* if it has every method of one; a class is none."""
+    if isinstance(history, type) or not isinstance(history, HistoryStorage):
+        missing = [name for name in vars(HistoryStorage) if not name.startswith("_") and not hasattr(history, name)]
+        lacks = f" (it lacks {', '.join(missing)})" if missing else ""
+        raise ArgumentError(argument, history, f"a HistoryStorage is needed, such as InMemoryHistory(){lacks}")
+    return history
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Summary (*text*) of *messages* messages of a session, up to the number *through*.

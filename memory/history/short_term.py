@@ -12,9 +12,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 
-from memory.errors import ArgumentError, translating
+from memory.errors import translating
 from memory.history.codec import checked_messages, checked_namespace, checked_session
-from memory.history.protocol import Conversation, HistoryStorage, StoredMessage
+from memory.history.protocol import Conversation, HistoryStorage, StoredMessage, checked_history
 from memory.history.windows import FullWindow, Window, WindowPolicy, checked_window_policy, window_of
 from memory.messages import Message, Role
 
@@ -35,10 +35,7 @@ class ShortTermMemory:
         namespace: str = "",
         ids: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
-        if isinstance(storage, type) or not isinstance(storage, HistoryStorage):
-            expected = "a conversation history is needed, such as InMemoryHistory() or the memory's conversations"
-            raise ArgumentError("storage", storage, expected)
-        self._storage = storage
+        self._storage = checked_history(storage, "storage")
         self._policy = FullWindow() if policy is None else checked_window_policy(policy, "policy")
         self._session = checked_session(str(ids()) if session is None else session)
         self._namespace = checked_namespace(namespace)

@@ -92,13 +92,16 @@ def test_a_session_and_a_namespace_are_forgotten_in_the_own_history(memory, hist
 
 @pytest.mark.parametrize("then", ["complete", "forget"])
 def test_messages_that_a_process_forgot_and_did_not_delete_are_deleted_later(memory, history, monkeypatch, then):
+    class KilledError(BaseException):
+        pass
+
     def killed(*_arguments, **_options):
-        raise KeyboardInterrupt
+        raise KilledError
 
     secret, other = said(memory, SECRET, "Ana lives in Porto.")
     with monkeypatch.context() as patched:
         patched.setattr("memory.history.history_copy.HistoryCopy.delete_erased", killed)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KilledError):
             run(memory.forget([secret]))
     assert texts(history) == [SECRET, "Ana lives in Porto."]
     run(memory.complete() if then == "complete" else memory.forget([other]))

@@ -23,6 +23,7 @@ from vectorstore import (
     NumpyStore,
     Space,
     StorageUnwritable,
+    TableComponent,
     VectorStoreError,
     open_store,
 )
@@ -160,6 +161,7 @@ def test_a_path_below_a_regular_file_is_refused(tmp_path: Path) -> None:
 # Bytes that nobody damaged and that make no sense: a checksum is not a signature.
 
 
+_KEPT = "CREATE TABLE kept (text TEXT NOT NULL) STRICT"
 CRAFTED: dict[str, str] = {
     "text that is no UTF-8": "UPDATE numpy_entries SET text = CAST(x'ff' AS TEXT)",
     "metadata that are no JSON": "UPDATE numpy_entries SET metadata = 'x'",
@@ -185,6 +187,24 @@ def test_inconsistent_contents_of_a_snapshot_raise_damage_error(tmp_path: Path, 
     path = saved(tmp_path / "pets")
     craft(path, CRAFTED[case])
     with pytest.raises(DamageError, match="do not fit"):
+        NumpyStore.open(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON kept BEGIN DELETE FROM kept; END",
+        "CREATE VIEW v AS SELECT * FROM components",
+    ],
+)
+def test_a_trigger_or_view_in_a_snapshot_is_refused_by_name(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "pets"
+    store = filled()
+    store.database.attach(TableComponent("kept", (lambda connection: connection.execute(_KEPT),), ("kept",)))
+    store.save(path)
+    assert NumpyStore.open(path).count() == 7
+    craft(path, statement)
+    with pytest.raises(DamageError, match="was not made by Tellback"):
         NumpyStore.open(path)
 
 

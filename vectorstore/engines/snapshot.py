@@ -28,6 +28,7 @@ from vectorstore.index.bm25 import ForwardBlock
 from vectorstore.index.memory_namespace import NamespaceState
 from vectorstore.persisted_names import SNAPSHOT_MAGIC
 from vectorstore.sqlite.files import check_header
+from vectorstore.sqlite.migrations import check_schema
 from vectorstore.types import Entry, Metric, Space, Vector
 
 
@@ -108,7 +109,11 @@ def decode_snapshot(data: bytes, source: str) -> tuple[StoreState, apsw.Connecti
         state = _read_state(image)
         for table in _TABLES:
             image.execute(f"DROP TABLE {table}")
+        check_schema(image, ())  # a checksum is not a signature: a trigger would act on every later write
         image.execute("VACUUM")
+    except DamageError as error:
+        image.close()
+        raise DamageError(f"{source}: {error}; restore a copy") from error
     except _FORMAT_ERRORS as error:
         image.close()
         raise DamageError(f"{source}: its parts do not fit together ({error}); restore a copy") from error
