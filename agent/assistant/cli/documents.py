@@ -34,14 +34,11 @@ from agent.assistant.cli.output import (
     progress_bar,
 )
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
-from agent.assistant.cli.times import parse_time
 from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
     from memory import KnowledgeBase
     from memory.internals import DocumentInfo, FileSelection, IngestLine, IngestProgress, IngestReport
-    from vectorstore import Filter
 
 _MAX_EQUAL_LINES = 4
 _NAMED_FILES = 3
@@ -147,31 +144,6 @@ def file_selection(
     from memory.internals import FileSelection
 
     return FileSelection(tuple(include or ()), tuple(exclude or ()), _parse_size(max_size), not no_ignore)
-
-
-def chosen_documents(
-    opened: OpenedMemory,
-    sources: Sequence[str] | None,
-    types: Sequence[str] | None,
-    since: str | None,
-    until: str | None,
-    *,
-    collection: str | None,
-) -> Filter | None:
-    """Return the filter of the documents that the options choose, None without options; no match is an error."""
-    if not (sources or types or since or until):
-        return None
-    where = run(
-        opened.knowledge(collection or "default").document_filter(
-            sources=sources or (),
-            types=types or (),
-            modified_since=parse_time(since, name="--modified-since"),
-            modified_until=parse_time(until, name="--modified-until"),
-        )
-    )
-    if not where["document"]["$in"]:
-        raise typer.BadParameter("no document is of that source, type or time; `tellback documents` lists all")
-    return where
 
 
 def _parse_size(text: str | None) -> int | None:

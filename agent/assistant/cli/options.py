@@ -7,9 +7,16 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import typer
+
+from agent.assistant.cli.command_context import run
+from agent.assistant.cli.times import parse_time
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+    from vectorstore import Filter
 
 OptionsT = TypeVar("OptionsT")
 
@@ -110,4 +117,29 @@ def parse_filter(text: str | None, *, name: str) -> Mapping[str, Any] | None:
         raise typer.BadParameter(f"is not JSON ({error})", param_hint=name) from error
     if not isinstance(where, dict):
         raise typer.BadParameter('is not a JSON object, as in {"kind": "event"}', param_hint=name)
+    return where
+
+
+def chosen_documents(
+    opened: OpenedMemory,
+    sources: Sequence[str] | None,
+    types: Sequence[str] | None,
+    since: str | None,
+    until: str | None,
+    *,
+    collection: str | None,
+) -> Filter | None:
+    """Return the filter of the documents that the options choose, None without options; no match is an error."""
+    if not (sources or types or since or until):
+        return None
+    where = run(
+        opened.knowledge(collection or "default").document_filter(
+            sources=sources or (),
+            types=types or (),
+            modified_since=parse_time(since, name="--modified-since"),
+            modified_until=parse_time(until, name="--modified-until"),
+        )
+    )
+    if not where["document"]["$in"]:
+        raise typer.BadParameter("no document is of that source, type or time; `tellback documents` lists all")
     return where

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
-from agent.assistant.cli.documents import chosen_documents
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import (
     AsOfOption,
@@ -23,6 +22,7 @@ from agent.assistant.cli.options import (
     SourceOption,
     TagOption,
     TypeOption,
+    chosen_documents,
     parse_scopes,
 )
 from agent.assistant.cli.output import (

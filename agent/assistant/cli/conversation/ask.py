@@ -12,7 +12,6 @@ from agent.assistant.cli.citations import citation_lines
 from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
 from agent.assistant.cli.conversation.plain_requests import asks_for_profile
-from agent.assistant.cli.documents import chosen_documents
 from agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
 from agent.assistant.cli.options import (
     AttachOption,
@@ -24,6 +23,7 @@ from agent.assistant.cli.options import (
     SourceOption,
     TagOption,
     TypeOption,
+    chosen_documents,
 )
 from agent.assistant.cli.output import print_json, print_line, print_note, print_text
 from agent.assistant.cli.profile import profile as show_profile
