@@ -18,7 +18,7 @@ test:
 	$(PYTHON) -m pytest -q -n auto --dist worksteal
 
 slow:  ## the slow proofs, which .ci/run runs too
-	$(PYTHON) -m pytest -q -n auto --dist worksteal -m slow
+	$(PYTHON) -m pytest -q -n auto --dist worksteal -m "slow or hypothesis"
 
 first-install:  ## the README's first command on a bare copy, then examples and docs in its environment
 	$(PYTHON) -m tests.support.first_install
