@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from semantic_text_splitter import TextSplitter
 
-from memory.chunking.protocol import DEFAULT_SIZE, Chunk, ChunkSize
+from memory.chunking.protocol import Chunk
 from memory.chunking.sentences import TextSpan, split_sentences, strip_span
+from memory.chunking.size import DEFAULT_SIZE, ChunkSize
 from memory.chunking.text import SplitterChunker, add_overlap
 from memory.errors import ArgumentError
 from memory.tokens.counter import TokenCounter
@@ -91,13 +93,8 @@ class FixedChunker:
 
     def _longest(self, text: str, start: int, amount: int) -> int:
         """Return the end of the longest piece from *start* that measures at most *amount*, one character at least."""
-        low, high = start + 1, min(len(text), start + self._measure.characters(amount))
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._measure.length(text[start:middle]) <= amount:
-                low = middle
-            else:
-                high = middle - 1
+        ends = range(start + 2, min(len(text), start + self._measure.characters(amount)) + 1)
+        low = start + 1 + bisect_right(ends, amount, key=lambda end: self._measure.length(text[start:end]))
         whole = low
         while whole > start + 1 and whole < len(text) and _continues(text, whole):
             whole -= 1
@@ -105,13 +102,10 @@ class FixedChunker:
 
     def _earliest(self, text: str, start: int, end: int) -> int:
         """Return where the piece begins that ends at *end* and measures at most the overlap."""
-        low, high = max(start, end - self._measure.characters(self._measure.overlap)), end
-        while low < high:
-            middle = (low + high) // 2
-            if self._measure.length(text[middle:end]) <= self._measure.overlap:
-                high = middle
-            else:
-                low = middle + 1
+        begins = range(max(start, end - self._measure.characters(self._measure.overlap)), end)
+        low = begins.start + bisect_left(
+            begins, -self._measure.overlap, key=lambda begin: -self._measure.length(text[begin:end])
+        )
         while low < end and _continues(text, low):
             low += 1
         return low

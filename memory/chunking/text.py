@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from memory.chunking.protocol import DEFAULT_SIZE, Chunk, ChunkSize
+from memory.chunking.protocol import Chunk
 from memory.chunking.sentences import TextSpan
+from memory.chunking.size import DEFAULT_SIZE, ChunkSize
 from memory.tokens.counter import TokenCounter
 
 SCRAP_DIVISOR = 8
