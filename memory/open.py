@@ -122,13 +122,20 @@ def salvage_memory(path: str | os.PathLike[str], new: str | os.PathLike[str]) ->
 
     Each part (memories, vectors, conversations, the log, tombstones, soft deletes, keys, documents, kept vectors) is
     read for itself, row by row; the report says of each table how many rows were saved, how many lost, and why. A row
-    that is not what was written is lost, never guessed; a memory whose vector is lost waits for a new one. The new
-    file is a memory like any other. *path* is only read; it may be too damaged to be opened. Blocks.
+    that is not what was written is lost, never guessed; where the name of a namespace is lost, the report says where
+    its memories are now; a memory whose vector is lost waits for a new one. The new file is a memory like any other.
+    *path* is only read; it may be too damaged to be opened. Blocks.
 
     ``DamageError``: nothing can be read. ``NotAStore``: it is no memory. ``ArgumentError``: something is at *new*.
     """
-    lost_name = store_namespace("its name was lost (KEY)", CONVERSATION).replace("KEY", "{}")
-    return salvage_store(path, new, components=_memory_components(), partial=True, lost_name=lost_name)
+    return salvage_store(
+        path,
+        new,
+        components=_memory_components(),
+        partial=True,
+        lost_name=store_namespace("name-lost-KEY", CONVERSATION).replace("KEY", "{}"),
+        default_name=store_namespace("", CONVERSATION),
+    )
 
 
 def restore_memory(

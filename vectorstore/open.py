@@ -93,16 +93,18 @@ def salvage_store(
     components: Sequence[Component] = (),
     partial: bool = False,
     lost_name: str = "its name was lost ({})",
+    default_name: str = "",
 ) -> SalvageReport:
     """Copy every entry that can be read, and is what was written, to *new_path*; return what was saved and lost.
 
     It works on a file that cannot be opened any more, and only reads it. A vector that is lost makes its entry
-    pending; a namespace whose name is lost is called *lost_name*, with a number in its braces. *components* are the
+    pending; a namespace whose name is lost is called *lost_name*, with a number in its braces, or, where it is the only
+    one and there is none of that name, *default_name*; the report says so. *components* are the
     other parts of the file. ``DamageError``: nothing can be read. ``UnsupportedError``: the file has a part that is
     not given, such as a memory's history (``memory.salvage_memory``); with *partial* it is left out, and named.
     """
     from vectorstore.sqlite.salvage import salvage_database
     from vectorstore.sqlite.schema import StoreTables
 
-    parts = [StoreTables(Analyzer(), lost_name=lost_name), *components]
+    parts = [StoreTables(Analyzer(), lost_name=lost_name, default_name=default_name), *components]
     return salvage_database(path, new_path, components=parts, partial=partial)

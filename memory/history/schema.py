@@ -34,7 +34,7 @@ VISIBLE_CONDITION: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence
 SUMMARY_COLUMNS: Final = "s.namespace, s.session, y.name, y.through, y.messages, y.at, y.text, y.checksum"
 SUMMARY_FROM: Final = "FROM history_summaries AS y JOIN history_sessions AS s ON s.key = y.session"
 
-LOST_NAME: Final = "its name was lost (session {})"
+LOST_NAME: Final = "name-lost-session-{}"
 """Name of a session, and of its namespace, whose own cannot be read any more."""
 
 
@@ -130,6 +130,8 @@ def _salvage_messages(source: SalvageSource, target: Connection, owners: dict[in
     for session, rows in doubtful.items():
         nameless = session not in owner_of and (not owners.get(session) or len(rows) > 1)
         owner = (LOST_NAME.format(session), LOST_NAME.format(session))
+        if nameless:
+            source.lose("history_sessions", f"a name was lost; its messages are in the namespace {owner[0]!r}")
         for row in rows:
             key, _, sequence, time, role, text, memory, _, _ = row
             if not nameless or not _is_message(time, text):

@@ -23,7 +23,7 @@ from memory import (
     open_memory,
     salvage_memory,
 )
-from memory.partitions import parse_store_namespace
+from memory.partitions import store_namespace
 from tests.support.slow import first_fast
 from vectorstore import DamageError, NotAStore
 
@@ -188,12 +188,18 @@ def test_names_on_an_unreadable_page_are_read_from_their_index(table: str, path:
         assert asyncio.run(memory.conversations.append("s1", [Message.user("More.")])) == [3]
 
 
-def test_memories_of_a_namespace_with_a_lost_name_get_a_new_namespace(path: Path, tmp_path: Path) -> None:
-    change(path, "DELETE FROM namespaces WHERE name = '/conversation'")
-    salvage_memory(path, tmp_path / "new.db")
+@pytest.mark.parametrize(
+    ("lost", "namespace"), [("name = '/conversation'", ""), ("1", "name-lost-1")], ids=["the default", "all"]
+)
+def test_the_report_says_where_the_memories_of_a_namespace_with_a_lost_name_are(
+    lost: str, namespace: str, path: Path, tmp_path: Path
+) -> None:
+    change(path, f"DELETE FROM namespaces WHERE {lost}")
+    report = salvage_memory(path, tmp_path / "new.db")
+    (part,) = (part for part in report.tables if part.table == "namespaces")
+    assert [reason for reason in part.reasons if repr(store_namespace(namespace, "conversation")) in reason]
+    assert not report.whole
     with opened(tmp_path / "new.db") as memory:
-        (namespace,) = {parse_store_namespace(name)[0] for name in memory.store.namespaces()} - {""}
-        assert namespace.startswith("its name was lost")
         found = asyncio.run(memory.recall("Where do I live?", namespace=namespace))
         assert found[0].memory.text == "I live in Faro."
 

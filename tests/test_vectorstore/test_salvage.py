@@ -111,9 +111,23 @@ def test_salvaged_entries_of_a_namespace_without_a_name_get_a_new_namespace_name
     change(path, "DELETE FROM namespaces WHERE name = 'other'")
     with pytest.raises(DamageError, match="namespaces"):
         SqliteStore(path)
-    assert salvage_store(path, tmp_path / "saved.db").saved("entries") == 3
+    report = salvage_store(path, tmp_path / "saved.db")
+    assert report.saved("entries") == 3
     found = everything(tmp_path / "saved.db")
     assert [entry.id for entry in found["its name was lost (2)"]] == ["c"]
+    assert "namespaces" in [part.table for part in report.tables if "'its name was lost (2)'" in str(part)]
+    assert not report.whole
+
+
+def test_the_only_namespace_without_a_name_is_assumed_to_be_the_missing_default(path: Path, tmp_path: Path) -> None:
+    before = everything(path)
+    change(path, "DELETE FROM namespaces WHERE name = ''")
+    report = salvage_store(path, tmp_path / "saved.db")
+    assert everything(tmp_path / "saved.db") == before
+    assert [str(part) for part in report.tables if "assumed to be that of the default namespace" in str(part)]
+    change(path, "DELETE FROM namespaces")
+    salvage_store(path, tmp_path / "both.db")
+    assert set(everything(tmp_path / "both.db")) == {"its name was lost (1)", "its name was lost (2)"}
 
 
 def test_salvage_of_an_unusable_source_or_target_is_refused_and_leaves_no_file(path: Path, tmp_path: Path) -> None:

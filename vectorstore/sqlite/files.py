@@ -419,8 +419,9 @@ def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[
     identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
     if identity is None or created is None:
         raise NotAStore(str(path), "the file does not know its identity, so it is not whole; restore a backup")
-    versions = component_versions(connection)
-    for component in components:
-        check_component_version(path, versions, component)
-    check_schema(connection, components)
+    with connection:  # one state: another process may be making a part's tables at this moment
+        versions = component_versions(connection)
+        for component in components:
+            check_component_version(path, versions, component)
+        check_schema(connection, components)
     return FileIdentity(identity, created)

@@ -297,15 +297,16 @@ LOST_NAME: Final = "its name was lost ({})"
 class StoreTables:
     """Component of the store's tables; *analyzer* makes the terms where the file has none recorded.
 
-    *lost_name* is the name of a salvaged namespace whose own is lost, formatted with its key.
+    *lost_name* is the name of a salvaged namespace whose own is lost, formatted with its key. The only one without a
+    name is taken for *default_name*, if the file has no other of that name.
     """
 
     name = "store"
     migrations: Sequence[Callable[[Connection], None]] = (m001_store_tables,)
 
-    def __init__(self, analyzer: Analyzer, *, lost_name: str = LOST_NAME) -> None:
+    def __init__(self, analyzer: Analyzer, *, lost_name: str = LOST_NAME, default_name: str = "") -> None:
         self.analyzer = analyzer
-        self._lost_name = lost_name
+        self._lost_name, self._default_name = lost_name, default_name
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare rows, checksums, tallies and terms."""
@@ -326,7 +327,7 @@ class StoreTables:
 
     def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy every row whose checksum holds into a fresh file."""
-        _salvage_rows(source, target, self._lost_name)
+        _report_lost_names(source, target, _salvage_rows(source, target, self._lost_name), self._default_name)
         try:
             read_settings(target)
         except DamageError:  # lost settings become this component's, without a space
@@ -348,13 +349,14 @@ _ENTRY_COLUMNS = "key, namespace, id, revision, text, context, metadata, no_vect
 _SETTING_FACTS = ("space", "next_space", "analyser", "fields")
 
 
-def _salvage_rows(source: SalvageSource, target: Connection, lost_name: str) -> None:
-    """Copy the readable rows whose checksums hold.
+def _salvage_rows(source: SalvageSource, target: Connection, lost_name: str) -> list[int]:
+    """Copy the readable rows whose checksums hold; return the keys of the namespaces whose name is lost.
 
     An entry whose vector is lost becomes pending. A namespace whose name is lost gets another.
     """
     _copy_facts(source, target)
     revisions = _copy_namespaces(source, target)
+    named = set(revisions)
     saved_entries: dict[int, list[_SalvagedEntry]] = {}
     duplicates: list[Row] = []
     last = 0
@@ -372,6 +374,7 @@ def _salvage_rows(source: SalvageSource, target: Connection, lost_name: str) -> 
         target.execute("UPDATE namespaces SET revision = max(revision, ?) WHERE key = ?", (revision, namespace))
     _copy_vectors(source, target, saved_entries)
     _set_next_key(target, last)
+    return sorted(revisions.keys() - named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +404,10 @@ def _copy_entry(
         return
     if namespace not in revisions:
         revisions[namespace] = 0
-        _add_lost_namespace(target, namespace, lost_name.format(namespace))
+        name = lost_name.format(namespace)
+        while _has_namespace(target, name):
+            name += "+"
+        target.execute("INSERT INTO namespaces (key, name) VALUES (?, ?)", (namespace, name))
     values = (key, namespace, *content, checksum)
     target.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
     if not target.changes():
@@ -443,10 +449,21 @@ def _copy_namespaces(source: SalvageSource, target: Connection) -> dict[int, int
     return revisions
 
 
-def _add_lost_namespace(target: Connection, namespace: int, name: str) -> None:
-    while fetch_first(target, "SELECT key FROM namespaces WHERE name = ?", (name,)) is not None:
-        name += "+"
-    target.execute("INSERT INTO namespaces (key, name) VALUES (?, ?)", (namespace, name))
+def _has_namespace(target: Connection, name: str) -> bool:
+    return fetch_first(target, "SELECT key FROM namespaces WHERE name = ?", (name,)) is not None
+
+
+def _report_lost_names(source: SalvageSource, target: Connection, keys: Sequence[int], default_name: str) -> None:
+    """Put into the report where the entries of each namespace of *keys* are, whose name is lost.
+
+    A single one is assumed to be the default one, unless the file has another of that name.
+    """
+    for key in keys:
+        (name,), where = fetch_one(target, "SELECT name FROM namespaces WHERE key = ?", (key,)), "its entries are in"
+        if len(keys) == 1 and not _has_namespace(target, default_name):
+            target.execute("UPDATE namespaces SET name = ? WHERE key = ?", (default_name, key))
+            name, where = default_name, "it is assumed to be that of the default namespace,"
+        source.lose("namespaces", f"a name was lost; {where} {name!r}")
 
 
 def _copy_vectors(source: SalvageSource, target: Connection, saved_entries: dict[int, list[_SalvagedEntry]]) -> None:

@@ -498,6 +498,9 @@ def _salvage(path: Path, new: Path, *, json: bool) -> None:
         for part in report.tables:
             for reason in part.reasons:
                 print_note(f"{part.table}: {reason}")
+        if any(part.reasons for part in report.tables if part.table in ("namespaces", "history_sessions")):
+            new_memory = f"tellback --memory {report.path}"
+            print_note(f"     -> `{new_memory} memories namespaces` lists what has a name, `--namespace NAME` reads it")
         for finding in report.findings:
             print_note(f"still wrong in {report.path}: {finding}")
         print_text(f"saved in {report.path}; {path} is as it was")
