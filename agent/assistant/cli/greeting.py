@@ -17,9 +17,7 @@ from agent.assistant.cli.output import (
     print_labelled,
     print_note,
     print_text,
-    screen_width,
     shown_path,
-    wrap_text,
 )
 from agent.assistant.synced_folder import synced_warning
 
@@ -68,8 +66,7 @@ def greet(options: GlobalOptions) -> None:
             }
         )
         return
-    for line in wrap_text(_PURPOSE, screen_width()):
-        print_text(line)
+    print_text(_PURPOSE)
     print_text()
     print_labelled("memory", f"{shown_path(settings.memory)}: {_contents_text(contents, configuration)}")
     if settings.namespace:

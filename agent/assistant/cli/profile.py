@@ -95,7 +95,7 @@ def _print_sentences(text: ProfileText, numbers: Mapping[str, int]) -> None:
     ids = {item.number: item.id for item in text.items}
     for sentence in text.sentences:
         marks = " ".join(f"[{numbers[ids[number]]}]" for number in sentence.items)
-        print_text(hang("", f"{one_line(sentence.text)} {marks}"))
+        print_text(f"{one_line(sentence.text)} {marks}")
     print_text()
     cited = {number for sentence in text.sentences for number in sentence.items}
     for item in text.items:

@@ -78,8 +78,7 @@ def help_text() -> str:
     others = " ".join(f"/{name}" for name in GENERAL_COMMANDS)
     keys = "Alt-Enter or Ctrl-J: a new line. Up, Ctrl-R: earlier prompts. Tab: completion. Ctrl-C: stop. Ctrl-D: leave."
     lines = [hang(f"  {usage.ljust(width)}", purpose) for usage, purpose in entries]
-    further = (hang("", f"As on the command line: {others}"), hang("", keys))
-    return "\n".join(["Say something, or ask something.", *lines, *further])
+    return "\n".join(["Say something, or ask something.", *lines, f"As on the command line: {others}", keys])
 
 
 def _words(rest: str) -> list[str]:
