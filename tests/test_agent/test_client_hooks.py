@@ -232,3 +232,27 @@ def test_a_hook_ends_with_exit_code_0_and_no_traceback_whatever_its_streams_and_
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_a_large_paste_is_in_history_before_it_is_worked_through(
+    memory_without_secrets: LongTermMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(self: LongTermMemory) -> int:
+        raise KeyboardInterrupt
+
+    memory = memory_without_secrets
+    session = CodingSession(memory, tmp_path)
+    paste = (
+        "why does the ledger job fail?\n\n```\n" + "line of a log\n" * 20_000 + "```\nmy key is AKIAIOSFODNN7EXAMPL2"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(LongTermMemory, "complete_now", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            await session.prompt(paste)
+    (own, pasted) = (item.message for item in await memory.conversations.load("claude-code:s1"))
+    assert own.text.startswith("why does the ledger job fail?")
+    assert "AKIAIOSFODNN7EXAMPL2" not in own.text
+    assert len(pasted.text) > 200_000
+    await memory.complete()
+    assert "ledger" in next(item.text for item in await memory.list(trust=["user"]))
+    assert [item.trust for item in await memory.list(trust=["document"])] == ["document"]

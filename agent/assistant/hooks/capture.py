@@ -34,6 +34,8 @@ READ: Final = "transcript"
 """Key in a message's metadata: inode of the transcript, and the byte up to which it was read for this message."""
 _TAIL_BYTES: Final = 1_000_000
 """Bytes at the end of a transcript that the first reading takes; ``tellback import`` reads all."""
+_AT_ONCE_CHARACTERS: Final = 200_000
+"""Size above which a turn is kept in history first, without a look at its words: a client waits ten seconds at most."""
 _SAME_WORDS_WITHIN: Final = timedelta(minutes=1)
 _RECENT_MESSAGES: Final = 500
 """Newest messages of a session that a prompt, or the new part of its transcript, is compared with."""
@@ -225,20 +227,24 @@ class Capture:
 
     async def _remember(self, session: str, turn: Sequence[Message], used: Sequence[str] = ()) -> None:
         name = session_name(self.client, session)
+        if sum(len(message.text) for message in turn) > _AT_ONCE_CHARACTERS:
+            await self.memory.conversations.append(name, turn, namespace=self.settings.namespace)
+            await self.memory.complete()  # where this is cut off, the next opening of the memory does it
+            return
         await self.memory.remember_turn(name, turn, namespace=self.settings.namespace, used=used)
 
     def _messages(self, entry: TranscriptEntry, shown: Sequence[str]) -> list[Message]:
-        """Return the messages of *entry*: own words and pasted ones are separate messages."""
+        """Return the messages of *entry*, redacted: own words and pasted ones are separate messages."""
         metadata: dict[str, Any] = {ORIGIN: self.client.name}
         if self.project is not None:
             metadata[SCOPES] = {PROJECT_SCOPE: self.project.name}
         if entry.role == "assistant":
             if self.settings.keep != "all":
                 return []
-            text = typed_text(entry.text) or entry.text
+            text = self.memory.redacted(typed_text(entry.text) or entry.text)
             message = Message.assistant(text, at=entry.at)
             return [message.model_copy(update={"metadata": {**metadata, TRUST: Trust.TOOL.value}})]
-        words = split_pasted(entry.text)
+        words = split_pasted(self.memory.redacted(entry.text))
         messages = []
         if words.own:
             extended = {**metadata, SHOWN: list(shown)} if shown else metadata
@@ -287,11 +293,11 @@ class Capture:
         return words in known or known in words
 
     def _words(self, message: Message) -> tuple[str, str]:
-        return message.role, "".join(self.memory.redacted(message.text).split())
+        return message.role, "".join(message.text.split())
 
     def _is_forgotten(self, message: Message) -> bool:
         """Return whether the words of *message* were forgotten after they were said."""
-        forgotten = self.memory.tombstones.words_at(self.settings.namespace, self.memory.redacted(message.text))
+        forgotten = self.memory.tombstones.words_at(self.settings.namespace, message.text)
         return forgotten is not None and (message.at or datetime.min.replace(tzinfo=UTC)) <= forgotten
 
 

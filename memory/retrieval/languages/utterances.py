@@ -60,6 +60,8 @@ _LISTS: Final = frozenset(
         "functions",
     ]
 )
+_JUDGED_CHARACTERS: Final = 20_000
+"""Length from which the rest of a text is not looked at: a paste of megabytes would take seconds."""
 _LONG_QUESTION: Final = 10
 _LONG_SMALL_TALK: Final = 12
 _BY_CONTENT: Final = (
@@ -77,6 +79,7 @@ _CHATS: Final = Utterance(UtteranceKind.SMALL_TALK, "a set phrase, or words of c
 
 def classify_utterance(text: str) -> Utterance:
     """Return the kind of the utterance *text* and the reason."""
+    text = text[:_JUDGED_CHARACTERS]
     if _HAN.search(text):
         return _classify_chinese(text)
     sentences = split_sentences(text.replace("\u2019", "'"))
