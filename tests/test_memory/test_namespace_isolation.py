@@ -273,6 +273,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("history.sessions", lambda m, n: m.conversations.sessions(namespace=n)),
         ("history.append", lambda m, n: m.conversations.append(session, stated, namespace=n)),
         ("history.load", lambda m, n: m.conversations.load(session, namespace=n, limit=3, roles=["user"])),
+        ("history.copy", lambda m, n: m.conversations.copy(session, "fork", namespace=n)),
         ("history.clear", lambda m, n: m.conversations.clear(session, namespace=n)),
         ("history.keep_summary", lambda m, n: summed_up(m.conversations, session, n)),
         ("Conversation.load", lambda m, n: Conversation(m.conversations, session, n).load(after=1)),
