@@ -1,7 +1,7 @@
 """Agents that remember: a loop over messages and a model provider, with long-term memory around it.
 
->>> from agent import Agent, QuotingProvider
->>> from memory import open_memory
+>>> from tellback.agent import Agent, QuotingProvider
+>>> from tellback.memory import open_memory
 >>> agent = Agent(QuotingProvider(), memory=open_memory("chat.db"))
 >>> agent.run_sync("I moved to Lisbon.").text
 'Noted: “I moved to Lisbon.”'
@@ -37,7 +37,7 @@ def _refuse_foreign(name: str) -> None:
 _refuse_foreign("memory")
 _refuse_foreign("vectorstore")
 
-from vectorstore.lazy_face import LazyFace as _LazyFace  # noqa: E402  # behind the refusal of another vectorstore
+from tellback.vectorstore.lazy_face import LazyFace as _LazyFace  # noqa: E402  # behind the refusal of another vectorstore
 
 _FACE: Final = _LazyFace(__name__)
 __all__ = _FACE.names

@@ -15,26 +15,26 @@ from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
 
-from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever, check_members
-from agent.configuration import AgentComponents, AgentSettings
-from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
-from agent.errors import AgentError, ApprovalUnavailable, ArgumentError, check_seconds
-from agent.events import Event, Hooks, RunEnded
-from agent.middleware.base import ModelMiddleware, RunMiddleware
-from agent.providers.base import Provider, Request, ServerTool, capabilities_of, check_request
-from agent.results import OutputT, RunResult
-from agent.run import AgentRun, checked_prompt
-from agent.structured_output import expected_output
-from agent.tool_executor import ToolPolicy
-from agent.tools.base import Tool, ToolContext, Toolset
-from agent.tools.function import tool
-from agent.trust import with_trust
-from agent.turn_store import TurnStore
-from memory import Message, TokenCounter, run_sync
-from memory.internals import Block, Clock, counter_for_model, is_remote
+from tellback.agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever, check_members
+from tellback.agent.configuration import AgentComponents, AgentSettings
+from tellback.agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
+from tellback.agent.errors import AgentError, ApprovalUnavailable, ArgumentError, check_seconds
+from tellback.agent.events import Event, Hooks, RunEnded
+from tellback.agent.middleware.base import ModelMiddleware, RunMiddleware
+from tellback.agent.providers.base import Provider, Request, ServerTool, capabilities_of, check_request
+from tellback.agent.results import OutputT, RunResult
+from tellback.agent.run import AgentRun, checked_prompt
+from tellback.agent.structured_output import expected_output
+from tellback.agent.tool_executor import ToolPolicy
+from tellback.agent.tools.base import Tool, ToolContext, Toolset
+from tellback.agent.tools.function import tool
+from tellback.agent.trust import with_trust
+from tellback.agent.turn_store import TurnStore
+from tellback.memory import Message, TokenCounter, run_sync
+from tellback.memory.internals import Block, Clock, counter_for_model, is_remote
 
 if TYPE_CHECKING:
-    from memory import HistoryStorage
+    from tellback.memory import HistoryStorage
 
 _CLOSED = "this agent is closed; make a new one"
 ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
-from agent.errors import ArgumentError
-from memory import Memory, Message, RecallResult, Report
-from memory.internals import SCOPES, Passages, Profile
+from tellback.agent.errors import ArgumentError
+from tellback.memory import Memory, Message, RecallResult, Report
+from tellback.memory.internals import SCOPES, Passages, Profile
 
 if TYPE_CHECKING:
-    from memory import HistoryStorage, RecallOptions
-    from vectorstore import Filter, VectorStore
+    from tellback.memory import HistoryStorage, RecallOptions
+    from tellback.vectorstore import Filter, VectorStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,8 @@ class MemoryOptions:
     """Part of a memory that a run sees, and the scopes that it stamps on what it stores.
 
     - *where*, a filter on metadata, *tags* (any of them), *collections* of documents (None: all), *as_of*,
-      *min_confidence* and *neighbours* bound and widen what is recalled, as in ``memory.RecallOptions``; pinned
-      memories are bound by *tags* and *scopes*.
+      *min_confidence* and *neighbours* bound and widen what is recalled, as in ``tellback.memory.RecallOptions``;
+      pinned memories are bound by *tags* and *scopes*.
     - *scopes*, such as ``{"project": "atlas"}``: only memories that carry all of them are recalled, and what the run
       stores carries them too.
     - *floor* takes the place of ``AgentSettings.relevance_floor``.
@@ -81,7 +81,7 @@ class MemoryOptions:
 
 
 class AgentMemory(Protocol):
-    """A memory that an agent can be grounded on, such as ``memory.LongTermMemory``, whose docstrings hold here.
+    """A memory that an agent can be grounded on, such as ``tellback.memory.LongTermMemory``, whose docstrings hold here.
 
     A memory of one's own has all of these; it need not inherit.
     """
@@ -146,7 +146,7 @@ def check_members(argument: str, value: object, protocol: type) -> None:
 
 
 class PassageRetriever(Protocol):
-    """Documents that passages can be retrieved from, such as ``memory.KnowledgeBase``."""
+    """Documents that passages can be retrieved from, such as ``tellback.memory.KnowledgeBase``."""
 
     async def retrieve(self, question: str, k: int = 5) -> Passages:
         """Return the passages that are most about *question*, best first."""

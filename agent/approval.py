@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from agent.errors import ApprovalUnavailable, ArgumentError, choice
-from memory import ToolCallBlock
+from tellback.agent.errors import ApprovalUnavailable, ArgumentError, choice
+from tellback.memory import ToolCallBlock
 
 
 class ApprovalStatus(StrEnum):

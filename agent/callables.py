@@ -1,7 +1,7 @@
 """Functions that a memory calls, made of a model: summaries of windows, hooks of recall, a judge of replacements."""
 
-from agent.context.recall_hooks import recall_hooks
-from agent.context.replacement_judge import replacement_judge
-from agent.context.summarizer import summarizer
+from tellback.agent.context.recall_hooks import recall_hooks
+from tellback.agent.context.replacement_judge import replacement_judge
+from tellback.agent.context.summarizer import summarizer
 
 __all__ = ["recall_hooks", "replacement_judge", "summarizer"]

@@ -15,20 +15,20 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Literal
 
-from agent.agent_memory import MemoryOptions
-from agent.context.assembly import DEFAULT_PROFILE_TOKENS
-from agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, MemoryReader
-from agent.errors import ArgumentError, check_count, check_seconds
-from agent.events import Hooks
-from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
-from agent.middleware.base import ModelMiddleware, RunMiddleware
-from agent.providers.base import ModelSettings, Provider, ServerTool
-from agent.tool_executor import ToolExecutor, ToolPolicy
-from agent.tools.base import Tool, Toolset, annotations_of
-from agent.turn_store import TurnStore
-from agent.usage import Prices, RunLimits
-from memory import TokenCounter, WindowPolicy
-from memory.internals import Clock, system_clock
+from tellback.agent.agent_memory import MemoryOptions
+from tellback.agent.context.assembly import DEFAULT_PROFILE_TOKENS
+from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, MemoryReader
+from tellback.agent.errors import ArgumentError, check_count, check_seconds
+from tellback.agent.events import Hooks
+from tellback.agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
+from tellback.agent.middleware.base import ModelMiddleware, RunMiddleware
+from tellback.agent.providers.base import ModelSettings, Provider, ServerTool
+from tellback.agent.tool_executor import ToolExecutor, ToolPolicy
+from tellback.agent.tools.base import Tool, Toolset, annotations_of
+from tellback.agent.turn_store import TurnStore
+from tellback.agent.usage import Prices, RunLimits
+from tellback.memory import TokenCounter, WindowPolicy
+from tellback.memory.internals import Clock, system_clock
 
 
 def zone_name(moment: datetime) -> str:
@@ -61,8 +61,8 @@ class AgentSettings:
     - *trace* keeps tool calls and results in history, not only prompt and answer. When memory cannot be read or
       written, ``on_memory_error="degrade"`` goes on without it and warns, "raise" ends the run in an error; a turn
       that could not be written waits for the next one in either case.
-    - *log_contents* puts requests and replies, secrets redacted, into the log of model calls (``agent.model_calls``),
-      which has sizes, times and usage alone otherwise.
+    - *log_contents* puts requests and replies, secrets redacted, into the log of model calls
+      (``tellback.agent.model_calls``), which has sizes, times and usage alone otherwise.
     - *profile* shows the user's name, home and work, where they were told, beside the pinned memories, in every prompt.
       *user* is the name of the person who asks, *zone* their time zone (None: that of the machine); with a memory, the
       prompt names both, and the day.

@@ -12,11 +12,11 @@ from datetime import datetime, tzinfo
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
-from memory import Hit, Passage
-from memory.internals import passages_of, quoted_text, to_zone
+from tellback.memory import Hit, Passage
+from tellback.memory.internals import passages_of, quoted_text, to_zone
 
 if TYPE_CHECKING:
-    from vectorstore import Analyzer
+    from tellback.vectorstore import Analyzer
 
 MODEL_SOURCES = "model"
 """Lane of citations that a model made itself, of documents it was given or pages that its server found."""

@@ -25,7 +25,8 @@ AgentError
     ├── RunAborted        a tool ended the run
     └── MemoryUnavailable memory could not be read or written, and ``on_memory_error`` is "raise" (also a memory error)
 
-An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a ``vectorstore.ArgumentError``.
+An ``tellback.agent.ArgumentError`` is also a ``tellback.memory.ArgumentError``, which is also a
+``tellback.vectorstore.ArgumentError``.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import memory
+from tellback import memory
 
 if TYPE_CHECKING:
-    from agent.results import RunResult
+    from tellback.agent.results import RunResult
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 
@@ -235,7 +236,7 @@ class MemoryUnavailable(RunError, memory.MemoryLayerError):
 
 def error_for_result(result: RunResult[Any], problem: str, cause: Exception | None = None) -> RunError | None:
     """Return the error that an ending without an answer is raised as; None for an answer."""
-    from agent.results import Ending  # not above: the command line needs errors long before results
+    from tellback.agent.results import Ending  # not above: the command line needs errors long before results
 
     if result.ending.is_answer:
         return None

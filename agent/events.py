@@ -20,12 +20,12 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError, ValidationInfo
 
-from agent.approval import ApprovalDecision, ApprovalRequest
-from agent.context_items import ContextItem
-from agent.errors import ArgumentError, ProviderError, RunError, error_for_result
-from agent.results import ErrorRecord, MemoryAccess, RunResult, StopReason, ToolCallRecord, Usage
-from memory import Report, ToolCallBlock
-from memory.internals import Omitted
+from tellback.agent.approval import ApprovalDecision, ApprovalRequest
+from tellback.agent.context_items import ContextItem
+from tellback.agent.errors import ArgumentError, ProviderError, RunError, error_for_result
+from tellback.agent.results import ErrorRecord, MemoryAccess, RunResult, StopReason, ToolCallRecord, Usage
+from tellback.memory import Report, ToolCallBlock
+from tellback.memory.internals import Omitted
 
 _log = logging.getLogger(__name__)
 logging.getLogger("agent").addHandler(logging.NullHandler())  # quiet, unless the program sets up logging

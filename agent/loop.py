@@ -13,9 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from agent.context_items import AnswerCitation
-from agent.errors import ContextOverflow, ProviderError, RequestRefused, StopRun, UnreadableToolCall, check_count
-from agent.events import (
+from tellback.agent.context_items import AnswerCitation
+from tellback.agent.errors import (
+    ContextOverflow,
+    ProviderError,
+    RequestRefused,
+    StopRun,
+    UnreadableToolCall,
+    check_count,
+)
+from tellback.agent.events import (
     EmptyReplyRetried,
     Event,
     RoundEnded,
@@ -28,9 +35,9 @@ from agent.events import (
     Waiting,
     WarningIssued,
 )
-from agent.middleware.base import ModelMiddleware, wrap_model_handler
-from agent.providers.accumulator import Response, ResponseAccumulator, limited_stream, new_call_id
-from agent.providers.base import (
+from tellback.agent.middleware.base import ModelMiddleware, wrap_model_handler
+from tellback.agent.providers.accumulator import Response, ResponseAccumulator, limited_stream, new_call_id
+from tellback.agent.providers.base import (
     Delta,
     Provider,
     Request,
@@ -41,13 +48,13 @@ from agent.providers.base import (
     WaitPiece,
     WarningPiece,
 )
-from agent.providers.call_log import ModelCallLog
-from agent.results import Ending, ErrorRecord, RunStep, StopReason, ToolCallRecord, Usage
-from agent.structured_output import ExpectedOutput
-from agent.tool_executor import ToolExecutor, tool_result_block
-from agent.tools.base import ToolContext
-from agent.turn_store import without_tool_calls
-from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
+from tellback.agent.providers.call_log import ModelCallLog
+from tellback.agent.results import Ending, ErrorRecord, RunStep, StopReason, ToolCallRecord, Usage
+from tellback.agent.structured_output import ExpectedOutput
+from tellback.agent.tool_executor import ToolExecutor, tool_result_block
+from tellback.agent.tools.base import ToolContext
+from tellback.agent.turn_store import without_tool_calls
+from tellback.memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.context_items import AnswerCitation, ContextItem, Grounding, Sourced, cite_item
-from agent.errors import ArgumentError
-from memory import Passage
-from memory.internals import (
+from tellback.agent.context_items import AnswerCitation, ContextItem, Grounding, Sourced, cite_item
+from tellback.agent.errors import ArgumentError
+from tellback.memory import Passage
+from tellback.memory.internals import (
     MAX_COMPARED,
     QUOTE_LIMIT,
     AnswerSentence,
@@ -23,7 +23,7 @@ from memory.internals import (
     quoted_text,
     with_meaning,
 )
-from vectorstore import Analyzer
+from tellback.vectorstore import Analyzer
 
 # Question marks: Latin, full width, Arabic, doubled, Greek.
 _QUESTION_MARK = re.compile("[?\uff1f\u061f\u2047\u037e](?=[\\s\"'\u201d\u2019\u00bb)\\]]|$)")

@@ -10,9 +10,9 @@ from typing import Generic, Literal, Self
 
 from typing_extensions import TypeVar
 
-from agent.context_items import AnswerCitation, ContextItem
-from memory import Message, Report, ToolCallBlock, ToolResultBlock, Trust
-from memory.internals import Omitted, redact_secrets
+from tellback.agent.context_items import AnswerCitation, ContextItem
+from tellback.memory import Message, Report, ToolCallBlock, ToolResultBlock, Trust
+from tellback.memory.internals import Omitted, redact_secrets
 
 OutputT = TypeVar("OutputT", default=None)
 """Type of a run's output; None where no type of answer was asked for."""

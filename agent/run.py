@@ -13,14 +13,14 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from agent.configuration import AgentComponents
-from agent.context.assembly import AssembledContext, ContextSources, assemble_context
-from agent.context.citation_check import check_citations
-from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
-from agent.context.model_question import counted_while_storing
-from agent.context_items import ContextItem, Grounding, citations_in
-from agent.errors import ArgumentError, RequestRefused, RunError, error_for_result
-from agent.events import (
+from tellback.agent.configuration import AgentComponents
+from tellback.agent.context.assembly import AssembledContext, ContextSources, assemble_context
+from tellback.agent.context.citation_check import check_citations
+from tellback.agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
+from tellback.agent.context.model_question import counted_while_storing
+from tellback.agent.context_items import ContextItem, Grounding, citations_in
+from tellback.agent.errors import ArgumentError, RequestRefused, RunError, error_for_result
+from tellback.agent.events import (
     Event,
     HookDispatcher,
     MemoryDegraded,
@@ -31,17 +31,17 @@ from agent.events import (
     TextWithdrawn,
     WarningIssued,
 )
-from agent.loop import LoopOutcome, LoopRun
-from agent.providers.base import Request
-from agent.results import Ending, ErrorRecord, MemoryAccess, RunResult
-from agent.structured_output import ExpectedOutput
-from agent.tools.base import RunScope, ToolContext, annotations_of
-from agent.trust import TrustTracker, message_trust, parse_trust, with_trust
-from agent.turn_store import PendingTurn, messages_to_store
-from agent.usage import UsageLedger
-from memory import ArgumentError as MemoryArgumentError
-from memory import Message, Report, TextBlock, Trust
-from vectorstore import StoreClosed
+from tellback.agent.loop import LoopOutcome, LoopRun
+from tellback.agent.providers.base import Request
+from tellback.agent.results import Ending, ErrorRecord, MemoryAccess, RunResult
+from tellback.agent.structured_output import ExpectedOutput
+from tellback.agent.tools.base import RunScope, ToolContext, annotations_of
+from tellback.agent.trust import TrustTracker, message_trust, parse_trust, with_trust
+from tellback.agent.turn_store import PendingTurn, messages_to_store
+from tellback.agent.usage import UsageLedger
+from tellback.memory import ArgumentError as MemoryArgumentError
+from tellback.memory import Message, Report, TextBlock, Trust
+from tellback.vectorstore import StoreClosed
 
 _log = logging.getLogger(__name__)
 _OVERFLOW_DIVISOR = 2

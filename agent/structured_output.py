@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from agent.errors import ArgumentError, ProviderError, check_count
-from agent.providers.base import Capabilities, Request, ToolSpec
-from memory import ToolCallBlock
+from tellback.agent.errors import ArgumentError, ProviderError, check_count
+from tellback.agent.providers.base import Capabilities, Request, ToolSpec
+from tellback.memory import ToolCallBlock
 
 OutputMode = Literal["schema", "tool", "instruction"]
 FINAL_ANSWER_TOOL = "final_answer"

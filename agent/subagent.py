@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agent.agent import Agent
-from agent.errors import AgentError, ArgumentError, ToolFailed, check_count
-from agent.events import ApprovalDecided, ApprovalRequested, RunEnded, SubAgentEvent
-from agent.tools.base import ToolContext, ToolOutput
-from agent.tools.function import FunctionTool
+from tellback.agent.agent import Agent
+from tellback.agent.errors import AgentError, ArgumentError, ToolFailed, check_count
+from tellback.agent.events import ApprovalDecided, ApprovalRequested, RunEnded, SubAgentEvent
+from tellback.agent.tools.base import ToolContext, ToolOutput
+from tellback.agent.tools.function import FunctionTool
 
 MAX_AGENT_DEPTH = 2
 

@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.approval import ApprovalPolicy, Approver, approval_as_annotated
-from agent.context.rendering import break_mark
-from agent.errors import ArgumentError, StopRun, ToolFailed, check_count, shorten
-from agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddleware
-from agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
-from agent.middleware.logging import log_tool_call
-from agent.middleware.resilience import CircuitBreaker, RateLimit, Retry, ToolTimeout
-from agent.results import ErrorRecord, ToolCallRecord, error_text
-from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
-from agent.tools.pagination import ResultPagination
-from memory import DocumentBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
-from memory.internals import redact_secrets
+from tellback.agent.approval import ApprovalPolicy, Approver, approval_as_annotated
+from tellback.agent.context.rendering import break_mark
+from tellback.agent.errors import ArgumentError, StopRun, ToolFailed, check_count, shorten
+from tellback.agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddleware
+from tellback.agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
+from tellback.agent.middleware.logging import log_tool_call
+from tellback.agent.middleware.resilience import CircuitBreaker, RateLimit, Retry, ToolTimeout
+from tellback.agent.results import ErrorRecord, ToolCallRecord, error_text
+from tellback.agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
+from tellback.agent.tools.pagination import ResultPagination
+from tellback.memory import DocumentBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
+from tellback.memory.internals import redact_secrets
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memory import Message, Trust
-from memory.internals import TRUST
+from tellback.memory import Message, Trust
+from tellback.memory.internals import TRUST
 
 
 @dataclass(slots=True, eq=False)

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agent.agent_memory import AgentMemory
-from agent.context_items import AnswerCitation
-from agent.providers.base import StoredReply
-from agent.trust import with_trust
-from memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
-from memory.internals import MODEL, QUOTES, RECALLED, StoredMessage
+from tellback.agent.agent_memory import AgentMemory
+from tellback.agent.context_items import AnswerCitation
+from tellback.agent.providers.base import StoredReply
+from tellback.agent.trust import with_trust
+from tellback.memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
+from tellback.memory.internals import MODEL, QUOTES, RECALLED, StoredMessage
 
 if TYPE_CHECKING:
-    from memory import HistoryStorage
+    from tellback.memory import HistoryStorage
 
 REPLY_KEY = "reply"
 CITED_KEY = "cited"

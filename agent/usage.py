@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from agent.errors import ArgumentError, check_count
-from agent.results import Usage
+from tellback.agent.errors import ArgumentError, check_count
+from tellback.agent.results import Usage
 
 _TOKENS_PER_PRICE = 1_000_000
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memory import Memory
+from tellback.memory import Memory
 
 _DATE = "%I:%M %p on %d %B, %Y"
 _DIALOGUE = re.compile(r"D(\d+):(\d+)")

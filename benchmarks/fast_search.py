@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.datasets import cranfield, fingerprint, locomo, squad
-from memory import LocalEmbedder, run_sync
-from vectorstore import Entry, Metric, Space, measure_recall, open_store
+from tellback.memory import LocalEmbedder, run_sync
+from tellback.vectorstore import Entry, Metric, Space, measure_recall, open_store
 
 SETS = ("locomo", "squad", "cranfield")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")

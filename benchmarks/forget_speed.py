@@ -19,7 +19,7 @@ from typing import Any
 
 from rich.console import Console
 
-from memory import HashingEmbedder, open_memory, run_sync
+from tellback.memory import HashingEmbedder, open_memory, run_sync
 
 _BATCH = 1000
 _SYLLABLES = ("ba", "ko", "ri", "ta", "me", "lu", "so", "vi", "ne", "da", "pu", "fi", "go", "zu", "ha")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.datasets import Conversation, Question
-from vectorstore import Analyzer
+from tellback.vectorstore import Analyzer
 
 _VERBS = {"does": "do", "is": "am", "has": "have", "isn't": "am not", "doesn't": "don't", "hasn't": "haven't"}
 

@@ -25,10 +25,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agent import Agent, OpenAICompatibleProvider, StopPiece, StopReason, TextDelta, TextPiece
 from benchmarks import about
-from memory import Memory, open_memory
-from memory.http import HttpClient
+from tellback.agent import Agent, OpenAICompatibleProvider, StopPiece, StopReason, TextDelta, TextPiece
+from tellback.memory import Memory, open_memory
+from tellback.memory.http import HttpClient
 
 LONG = 300
 """Tokens of the long answer, from which the cost of one token is computed."""

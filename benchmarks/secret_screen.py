@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.secret_forms import Case, look_alikes, secrets
-from memory.internals import find_secrets, redact_secrets
+from tellback.memory.internals import find_secrets, redact_secrets
 
 _PAGES = Path(__file__).parents[1] / "docs"
 Screen = Callable[[str], tuple[str, int]]

@@ -262,8 +262,8 @@ def _switches(places: Sequence[str]) -> int:
 
 def trace() -> list[Passed]:
     """Return what a recall, the same one again, a remember and a turn run: on a file of 20 turns, opened anew."""
-    from memory import Message, open_memory, run_sync
-    from memory.internals import local_available
+    from tellback.memory import Message, open_memory, run_sync
+    from tellback.memory.internals import local_available
 
     if not local_available():
         print("(the extra `local` is not installed: these are figures of a recall by words alone)\n")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from memory import Memory
+from tellback.memory import Memory
 
 CASES = 200
 _START = datetime(2025, 1, 6, 9, tzinfo=UTC)

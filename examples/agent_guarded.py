@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent import Agent, CircuitBreaker, Hooks, Retry, ToolInvocation, ToolPolicy, tool
-from agent.testing import Reply, ScriptedProvider, call
+from tellback.agent import Agent, CircuitBreaker, Hooks, Retry, ToolInvocation, ToolPolicy, tool
+from tellback.agent.testing import Reply, ScriptedProvider, call
 
 calls: Counter[str] = Counter()
 

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent import Agent, QuotingProvider
-from memory import KnowledgeBase, open_memory
+from tellback.agent import Agent, QuotingProvider
+from tellback.memory import KnowledgeBase, open_memory
 
 GUIDE = """\
 # Harbour

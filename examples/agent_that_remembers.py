@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agent import Agent, QuotingProvider
-from memory import open_memory
+from tellback.agent import Agent, QuotingProvider
+from tellback.memory import open_memory
 
 
 async def main(path: Path) -> None:

@@ -11,8 +11,8 @@ from datetime import date
 
 from pydantic import BaseModel, Field
 
-from agent import Agent
-from agent.testing import Reply, ScriptedProvider
+from tellback.agent import Agent
+from tellback.agent.testing import Reply, ScriptedProvider
 
 
 class Trip(BaseModel):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-from agent import Agent, ApprovalRequested, RunEnded, TextDelta, ToolEnded, tool
-from agent.testing import Reply, ScriptedProvider, call
+from tellback.agent import Agent, ApprovalRequested, RunEnded, TextDelta, ToolEnded, tool
+from tellback.agent.testing import Reply, ScriptedProvider, call
 
 
 @tool(needs_approval=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
-from agent import Agent, AgentSettings, AgentTool, RunEnded, RunLimits, SubAgentEvent, ToolStarted, calculator
-from agent.testing import Reply, ScriptedProvider, call
+from tellback.agent import Agent, AgentSettings, AgentTool, RunEnded, RunLimits, SubAgentEvent, ToolStarted, calculator
+from tellback.agent.testing import Reply, ScriptedProvider, call
 
 HELPER = (
     Reply(calls=(call("calculate", expression="(120 + 80) * 1.19"),)),

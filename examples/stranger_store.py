@@ -1,9 +1,9 @@
 """A vector store of one's own: a dictionary, searched by brute force, that keeps the data part of the contract.
 
-Written as an outside author would write it. ``vectorstore.validation`` checks what is stored, ``vectorstore.filters``
-evaluates filters; the rest is here. It has no lifecycle part (transactions, views, a change log,
-erasure, backup, ...): ``missing_operations`` names what is missing, and a wrapper refuses it by name. Its test is
-``tests/test_vectorstore/test_stranger.py``.
+Written as an outside author would write it. ``tellback.vectorstore.validation`` checks what is stored,
+``tellback.vectorstore.filters`` evaluates filters; the rest is here. It has no lifecycle part (transactions, views, a
+change log, erasure, backup, ...): ``missing_operations`` names what is missing, and a wrapper refuses it by name. Its
+test is ``tests/test_vectorstore/test_stranger.py``.
 
     python examples/stranger_store.py
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from vectorstore import (
+from tellback.vectorstore import (
     Analyzer,
     ArgumentError,
     Entry,
@@ -34,9 +34,9 @@ from vectorstore import (
     StoreClosed,
     missing_operations,
 )
-from vectorstore.distance import as_vector, as_vectors
-from vectorstore.filters import And, filter_tree, matches_filter
-from vectorstore.validation import (
+from tellback.vectorstore.distance import as_vector, as_vectors
+from tellback.vectorstore.filters import And, filter_tree, matches_filter
+from tellback.vectorstore.validation import (
     check_entry,
     check_expect,
     check_ids,

@@ -1,6 +1,6 @@
 """The memory layer of Tellback: what is said and read is kept, found again, corrected and forgotten.
 
->>> from memory import open_memory, run_sync
+>>> from tellback.memory import open_memory, run_sync
 >>> memory = open_memory("assistant.db")
 >>> report = run_sync(memory.remember("I moved to Lisbon."))
 >>> run_sync(memory.recall("Where do I live?"))[0].memory.text
@@ -36,7 +36,7 @@ def _refuse_foreign(name: str) -> None:
 
 _refuse_foreign("vectorstore")
 
-from vectorstore.lazy_face import LazyFace as _LazyFace  # noqa: E402  # behind the refusal of another vectorstore
+from tellback.vectorstore.lazy_face import LazyFace as _LazyFace  # noqa: E402  # behind the refusal of another vectorstore
 
 _FACE: Final = _LazyFace(__name__)
 __all__ = _FACE.names

@@ -1,7 +1,8 @@
 """Backups of a memory: made on request or once a day, listed, checked, thinned out, and put back.
 
 A daily backup is made by whoever finds that the memory was written since the last one; the newest of each of seven days
-and of four weeks are kept, as far as they fit. Erasing reaches all that stand in the folder (``memory.erasure``).
+and of four weeks are kept, as far as they fit. Erasing reaches all that stand in the folder
+(``tellback.memory.erasure``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memory.backup_files import (
+from tellback.memory.backup_files import (
     backup_folder,
     day_of,
     day_path,
@@ -24,11 +25,11 @@ from memory.backup_files import (
     note_try,
     read_mark,
 )
-from memory.errors import ArgumentError, store_errors
-from vectorstore import Database, TableComponent, VectorStoreError, open_store
+from tellback.memory.errors import ArgumentError, store_errors
+from tellback.vectorstore import Database, TableComponent, VectorStoreError, open_store
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import CopyProgress, SqliteDatabase
+    from tellback.vectorstore.sqlite import CopyProgress, SqliteDatabase
 
 DAILY, WEEKLY = 7, 4
 DEFAULT_MAX_BYTES: Final = 1_000_000_000
@@ -72,7 +73,7 @@ def list_backups(database: SqliteDatabase, *, check: bool = False) -> list[Backu
 
 def known_backups(memory: Path) -> list[BackupFile]:
     """Return the backups of the file *memory*; those in its folder alone where it cannot be opened, or is gone."""
-    from vectorstore.sqlite import SqliteDatabase
+    from tellback.vectorstore.sqlite import SqliteDatabase
 
     try:
         with closing(SqliteDatabase(memory, create=False)) as database:
@@ -87,7 +88,7 @@ def _describe(path: Path, at: datetime | None, *, check: bool) -> BackupFile:
     except OSError:
         return BackupFile(path, at or datetime.now(UTC), 0, note="it is not there any more; it may have been moved")
     timestamp = at or datetime.fromtimestamp(status.st_mtime, UTC)
-    from vectorstore.sqlite import backup_damage
+    from tellback.vectorstore.sqlite import backup_damage
 
     note = backup_damage(path) if check else ""
     return BackupFile(path, timestamp, status.st_size, automatic=day_of(path) is not None, note=note)
@@ -112,7 +113,7 @@ def make_daily_backup(
     memory: Path, *, now: datetime, max_bytes: int = DEFAULT_MAX_BYTES, daily: int = DAILY, weekly: int = WEEKLY
 ) -> Path | None:
     """Make the backup of today, if it is due and fits into *max_bytes*, and thin out older ones; return its path."""
-    from vectorstore.sqlite import SqliteDatabase
+    from tellback.vectorstore.sqlite import SqliteDatabase
 
     with locked_folder(memory, wait=0.0, make=True) as is_locked:
         if not is_locked or not is_backup_due(memory, now) or read_mark(memory) is not None:
@@ -163,7 +164,7 @@ def remove_backup(database: Database, path: Path) -> None:
 
     Raises ``OSError`` where the file cannot be written or removed.
     """
-    from vectorstore.sqlite import wipe_file
+    from tellback.vectorstore.sqlite import wipe_file
 
     try:
         database.remove_backup(str(path))
@@ -181,7 +182,7 @@ def restore_file_from(
     on_progress: CopyProgress | None = None,
 ) -> RestoreReport:
     """Put the backup *source* in the place of the memory file *path*; as ``restore_memory``."""
-    from vectorstore.sqlite import restore_file
+    from tellback.vectorstore.sqlite import restore_file
 
     backup, target = Path(source).expanduser().resolve(), Path(path).absolute()
     if not backup.is_file():
@@ -204,7 +205,7 @@ def restore_file_from(
 
 def checked_entries(copy: Path, components: list[TableComponent]) -> int:
     """Return how many entries the memory file *copy* holds; raise for the first thing that is wrong in any row."""
-    from vectorstore import DamageError, lifecycle_of
+    from tellback.vectorstore import DamageError, lifecycle_of
 
     store = open_store("sqlite:///" + str(copy).replace("%", "%25"))
     try:

@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any
 
-from memory.errors import ArgumentError
-from memory.models import Memory, Repetition, Source, Trust
-from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
-from vectorstore import Entry, Filter, Metadata, Vector
-from vectorstore.internals import filter_fields, filter_tree
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory, Repetition, Source, Trust
+from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
+from tellback.vectorstore import Entry, Filter, Metadata, Vector
+from tellback.vectorstore.internals import filter_fields, filter_tree
 
 DECLARED_FIELDS = (
     "kind",

@@ -1,7 +1,7 @@
 """Entry store: the vector store seen through the partitions of a memory, in one transaction with history.
 
 A memory is an entry of the conversation partition, a passage one of a document partition, an earlier version one of the
-archive (``memory.partitions``). The methods block: they run in a worker thread.
+archive (``tellback.memory.partitions``). The methods block: they run in a worker thread.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Final
 
-from memory.errors import ArgumentError, NoSuchMemory
-from memory.history.protocol import HistoryRow
-from memory.history.rows import HistoryRows
-from memory.partitions import (
+from tellback.memory.errors import ArgumentError, NoSuchMemory
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.history.rows import HistoryRows
+from tellback.memory.partitions import (
     ARCHIVE,
     CONVERSATION,
     DOCUMENTS,
@@ -25,8 +25,17 @@ from memory.partitions import (
     prefix_of,
     store_namespace,
 )
-from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, UnsupportedError, VectorStore, lifecycle_of
-from vectorstore.internals import check_overrides
+from tellback.vectorstore import (
+    Database,
+    Entry,
+    LifecycleStore,
+    Metadata,
+    Space,
+    UnsupportedError,
+    VectorStore,
+    lifecycle_of,
+)
+from tellback.vectorstore.internals import check_overrides
 
 _PAGE_SIZE: Final = 256
 ERASED_PAGE_SIZE: Final = 1000
@@ -245,7 +254,7 @@ def database_for(store: VectorStore, database: Database | None = None) -> Databa
     if beside is None:
         if database is not None:
             return database
-        from vectorstore.sqlite import InMemoryDatabase
+        from tellback.vectorstore.sqlite import InMemoryDatabase
 
         return InMemoryDatabase()
     if database not in (None, beside):

@@ -17,7 +17,8 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── LoadError                   a document could not be read: source, reason
 ├── UnreadableExport            a file that cannot be imported; nothing of it was taken: path, line, reason
 ├── TokenizerUnavailable        exact token counts cannot be had here
-└── StoreError                  the store failed or refused: one class for each of ``vectorstore.VectorStoreError``
+└── StoreError                  the store failed or refused: one class for each of
+``tellback.vectorstore.VectorStoreError``
 
 An error with the same cause as one of the store's is also that one, and may be caught as either:
 
@@ -39,8 +40,8 @@ from inspect import iscoroutinefunction
 from types import FunctionType
 from typing import Any, TypeVar
 
-import vectorstore
-from vectorstore.internals import with_hints
+from tellback import vectorstore
+from tellback.vectorstore.internals import with_hints
 
 _Face = TypeVar("_Face", bound=type)
 

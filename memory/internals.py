@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vectorstore.lazy_face import LazyFace as _LazyFace
+from tellback.vectorstore.lazy_face import LazyFace as _LazyFace
 
 _FACE: Final = _LazyFace(__name__, hints=False)
 __all__ = _FACE.names

@@ -1,4 +1,4 @@
-"""The names of ``memory.internals``; the package imports each when it is first used."""
+"""The names of ``tellback.memory.internals``; the package imports each when it is first used."""
 
 from .backup_files import is_backup_due as is_backup_due
 from .backup_files import was_tried as was_tried

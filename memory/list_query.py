@@ -14,17 +14,17 @@ from datetime import datetime, tzinfo
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from memory.codec import from_entry
-from memory.errors import ArgumentError
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
-from memory.results import MemoryPage, Stats
-from memory.retrieval.index.validity import ValidityFilter, combine_filters
-from memory.scopes import scope_filter
-from memory.selectors import ListFilters
-from memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware
-from memory.validation import checked_label, checked_labels, checked_text, checked_trust
-from vectorstore import Entry, Filter, VectorStore, scan_by, scan_position
-from vectorstore.internals import ScanPosition
+from tellback.memory.codec import from_entry
+from tellback.memory.errors import ArgumentError
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
+from tellback.memory.results import MemoryPage, Stats
+from tellback.memory.retrieval.index.validity import ValidityFilter, combine_filters
+from tellback.memory.scopes import scope_filter
+from tellback.memory.selectors import ListFilters
+from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware
+from tellback.memory.validation import checked_label, checked_labels, checked_text, checked_trust
+from tellback.vectorstore import Entry, Filter, VectorStore, scan_by, scan_position
+from tellback.vectorstore.internals import ScanPosition
 
 ListOrder: TypeAlias = Literal["id", "oldest", "newest"]
 _ORDER_FIELDS: Final = ("occurred_at", "recorded_at")

@@ -1,9 +1,10 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
-``LongTermMemory`` is composed of services, each constructed with what it uses: the write path (``memory.write``),
-erasure (``memory.erasure``), retrieval (``memory.retrieval``), export and import (``memory.export_import``) and
-conversation history (``memory.history``). Context windows are in ``memory.history.windows``, documents in
-``memory.documents``. The file is long because the public class stands whole in it, with the documentation of each call.
+``LongTermMemory`` is composed of services, each constructed with what it uses: the write path
+(``tellback.memory.write``), erasure (``tellback.memory.erasure``), retrieval (``tellback.memory.retrieval``), export
+and import (``tellback.memory.export_import``) and conversation history (``tellback.memory.history``). Context windows
+are in ``tellback.memory.history.windows``, documents in ``tellback.memory.documents``. The file is long because the
+public class stands whole in it, with the documentation of each call.
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -26,19 +27,19 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
 
-from memory.codec import from_entry
-from memory.embedders.protocol import Embedder, WordVectors
-from memory.entry_store import EntryStore, database_for
-from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
-from memory.errors import ArgumentError, translating
-from memory.history.codec import checked_namespace
-from memory.history.history_copy import HistoryCopy
-from memory.history.protocol import HistoryStorage, checked_history
-from memory.history.rows import HistoryRows
-from memory.history.sqlite import SqliteHistory
-from memory.models import Actor, Memory, Operation, Trust
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
-from memory.results import (
+from tellback.memory.codec import from_entry
+from tellback.memory.embedders.protocol import Embedder, WordVectors
+from tellback.memory.entry_store import EntryStore, database_for
+from tellback.memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
+from tellback.memory.errors import ArgumentError, translating
+from tellback.memory.history.codec import checked_namespace
+from tellback.memory.history.history_copy import HistoryCopy
+from tellback.memory.history.protocol import HistoryStorage, checked_history
+from tellback.memory.history.rows import HistoryRows
+from tellback.memory.history.sqlite import SqliteHistory
+from tellback.memory.models import Actor, Memory, Operation, Trust
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from tellback.memory.results import (
     NEWEST,
     Conflict,
     ErasureVerification,
@@ -52,21 +53,21 @@ from memory.results import (
     Stats,
     WhyNot,
 )
-from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.index.index_cache import IndexCache
-from memory.retrieval.query import RecallOptions
-from memory.retrieval.retriever import Retriever
-from memory.retrieval.scoring.settings import RecallSettings
-from memory.scopes import Scopes, scope_filter
-from memory.selectors import ForgetSelectors, ListFilters
-from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
-from memory.tables.operation_log import OperationLog
-from memory.tables.soft_deletes import SoftDeletes
-from memory.tables.tombstones import Tombstones
-from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
-from memory.tokens.counter import TextMeasure
-from memory.validation import (
+from tellback.memory.retrieval.hooks import RecallHooks
+from tellback.memory.retrieval.index.index_cache import IndexCache
+from tellback.memory.retrieval.query import RecallOptions
+from tellback.memory.retrieval.retriever import Retriever
+from tellback.memory.retrieval.scoring.settings import RecallSettings
+from tellback.memory.scopes import Scopes, scope_filter
+from tellback.memory.selectors import ForgetSelectors, ListFilters
+from tellback.memory.tables.erasers import Eraser, ExportedPart
+from tellback.memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
+from tellback.memory.tables.operation_log import OperationLog
+from tellback.memory.tables.soft_deletes import SoftDeletes
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
+from tellback.memory.tokens.counter import TextMeasure
+from tellback.memory.validation import (
     checked_importance,
     checked_int,
     checked_label,
@@ -75,11 +76,11 @@ from memory.validation import (
     checked_text_list,
     checked_trust,
 )
-from memory.write.access_control import Caller, CallerOptions
-from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
-from memory.write.policies.base import OnPolicyFailure, WritePolicy
-from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
-from vectorstore import (
+from tellback.memory.write.access_control import Caller, CallerOptions
+from tellback.memory.write.embedding_service import EmbeddingService, EmbeddingSettings
+from tellback.memory.write.policies.base import OnPolicyFailure, WritePolicy
+from tellback.memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
+from tellback.vectorstore import (
     Database,
     Filter,
     LifecycleStore,
@@ -92,23 +93,23 @@ from vectorstore import (
 )
 
 if TYPE_CHECKING:
-    from memory.backups import BackupFile
-    from memory.erasure.memory_eraser import MemoryEraser
-    from memory.export_import.exporter import Exporter
-    from memory.export_import.importer import Importer
-    from memory.export_import.report import ExportReport, ImportMode, ImportReport
-    from memory.list_query import ListOrder, ListQuery
-    from memory.messages import Message
-    from memory.pinned import PinnedMemories
-    from memory.write.corrections import Attributes, Corrections
-    from memory.write.crash_recovery import CrashRecovery
-    from memory.write.embedding_backfill import BackfillReport, EmbeddingBackfill
-    from memory.write.memory_writer import MemoryWriter
-    from memory.write.pipeline import WritePipeline
-    from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
-    from memory.write.settlement import Settlement
-    from memory.write.undo import Undo
-    from vectorstore.sqlite import CopyProgress, SqliteDatabase
+    from tellback.memory.backups import BackupFile
+    from tellback.memory.erasure.memory_eraser import MemoryEraser
+    from tellback.memory.export_import.exporter import Exporter
+    from tellback.memory.export_import.importer import Importer
+    from tellback.memory.export_import.report import ExportReport, ImportMode, ImportReport
+    from tellback.memory.list_query import ListOrder, ListQuery
+    from tellback.memory.messages import Message
+    from tellback.memory.pinned import PinnedMemories
+    from tellback.memory.write.corrections import Attributes, Corrections
+    from tellback.memory.write.crash_recovery import CrashRecovery
+    from tellback.memory.write.embedding_backfill import BackfillReport, EmbeddingBackfill
+    from tellback.memory.write.memory_writer import MemoryWriter
+    from tellback.memory.write.pipeline import WritePipeline
+    from tellback.memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
+    from tellback.memory.write.settlement import Settlement
+    from tellback.memory.write.undo import Undo
+    from tellback.vectorstore.sqlite import CopyProgress, SqliteDatabase
 
 _log = logging.getLogger(__name__)
 _NO_LIMIT = 2**31
@@ -233,7 +234,7 @@ class LongTermMemory:
 
     @cached_property
     def _pipeline(self) -> WritePipeline:
-        from memory.write.pipeline import WritePipeline
+        from tellback.memory.write.pipeline import WritePipeline
 
         return WritePipeline(
             self.entries,
@@ -249,32 +250,32 @@ class LongTermMemory:
 
     @cached_property
     def _writer(self) -> MemoryWriter:
-        from memory.write.memory_writer import MemoryWriter
+        from tellback.memory.write.memory_writer import MemoryWriter
 
         return MemoryWriter(self._pipeline, self._own_history)
 
     @cached_property
     def _recovery(self) -> CrashRecovery:
-        from memory.write.crash_recovery import CrashRecovery
+        from tellback.memory.write.crash_recovery import CrashRecovery
 
         return CrashRecovery(self._pipeline)
 
     @cached_property
     def _settlement(self) -> Settlement:
-        from memory.write.settlement import Settlement
+        from tellback.memory.write.settlement import Settlement
 
         return Settlement(self._pipeline)
 
     @cached_property
     def _backfill(self) -> EmbeddingBackfill:
-        from memory.write.embedding_backfill import EmbeddingBackfill
+        from tellback.memory.write.embedding_backfill import EmbeddingBackfill
 
         return EmbeddingBackfill(self.entries, self.embedding)
 
     @cached_property
     def _eraser(self) -> MemoryEraser:
-        from memory.erasure.backup_eraser import BackupEraser
-        from memory.erasure.memory_eraser import MemoryEraser
+        from tellback.memory.erasure.backup_eraser import BackupEraser
+        from tellback.memory.erasure.memory_eraser import MemoryEraser
 
         return MemoryEraser(
             self.entries,
@@ -290,43 +291,43 @@ class LongTermMemory:
 
     @cached_property
     def _pinned(self) -> PinnedMemories:
-        from memory.pinned import PinnedMemories
+        from tellback.memory.pinned import PinnedMemories
 
         return PinnedMemories(self.store)
 
     @cached_property
     def _attributes(self) -> Attributes:
-        from memory.write.corrections import Attributes
+        from tellback.memory.write.corrections import Attributes
 
         return Attributes(self.entries, self.operation_log)
 
     @cached_property
     def _corrections(self) -> Corrections:
-        from memory.write.corrections import Corrections
+        from tellback.memory.write.corrections import Corrections
 
         return Corrections(self._pipeline)
 
     @cached_property
     def _undo(self) -> Undo:
-        from memory.write.undo import Undo
+        from tellback.memory.write.undo import Undo
 
         return Undo(self.entries, self.operation_log, self.tombstones, self._attributes, clock=self._aware_clock)
 
     @cached_property
     def _reembedding(self) -> Reembedding:
-        from memory.write.reembed import Reembedding
+        from tellback.memory.write.reembed import Reembedding
 
         return Reembedding(self.entries, self.embedding, self._backfill)
 
     @cached_property
     def _exporter(self) -> Exporter:
-        from memory.export_import.exporter import Exporter
+        from tellback.memory.export_import.exporter import Exporter
 
         return Exporter(self.entries, self.operation_log, self.tombstones, self.embedding, self.carried)
 
     @cached_property
     def _importer(self) -> Importer:
-        from memory.export_import.importer import Importer
+        from tellback.memory.export_import.importer import Importer
 
         return Importer(
             self.entries,
@@ -550,7 +551,7 @@ class LongTermMemory:
         """
         selected = scope_filter(scopes, checked_labels(tags, "tags"), where)
         store_namespace(namespace, CONVERSATION)
-        from memory.list_query import collect_stats
+        from tellback.memory.list_query import collect_stats
 
         return await asyncio.to_thread(collect_stats, self.store, namespace, self._now(), selected)
 
@@ -755,7 +756,7 @@ class LongTermMemory:
         """
         caller = Caller(namespace, actor, approved_by)
         if query is not None:
-            from memory.erasure.selection import check_forget_query
+            from tellback.memory.erasure.selection import check_forget_query
 
             check_forget_query(query, k, dry_run=dry_run)
             recalled = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
@@ -832,7 +833,7 @@ class LongTermMemory:
         writing meanwhile. *on_progress* is called with the bytes that are copied, and all. A later ``forget`` erases
         from the backups in that folder, and names those elsewhere in its receipt. ``restore_memory`` puts one back.
         """
-        from memory.backups import backup_path, make_backup
+        from tellback.memory.backups import backup_path, make_backup
 
         database = self._file("backup")
         place = backup_path(database.path, self._aware_clock()) if path is None else Path(path)
@@ -840,12 +841,12 @@ class LongTermMemory:
 
     async def backups(self, *, check: bool = False) -> Sequence[BackupFile]:
         """Return the backups that are known, in the memory's own folder and elsewhere; *check* reads each one whole."""
-        from memory.backups import list_backups
+        from tellback.memory.backups import list_backups
 
         return await asyncio.to_thread(list_backups, self._file("backups"), check=check)
 
     def _file(self, call: str) -> SqliteDatabase:
-        from vectorstore.sqlite import SqliteDatabase
+        from tellback.vectorstore.sqlite import SqliteDatabase
 
         if not isinstance(self.database, SqliteDatabase):
             raise UnsupportedError(call, "the memory is in no file")
@@ -877,7 +878,7 @@ class LongTermMemory:
         in the report (``damaged``). That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
-        from memory.export_import.exporter import ExportSelection
+        from tellback.memory.export_import.exporter import ExportSelection
 
         async with self._with_history(namespace) as entries:
             return await asyncio.to_thread(
@@ -912,7 +913,7 @@ class LongTermMemory:
         left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
         that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
-        from memory.export_import.report import ImportMode
+        from tellback.memory.export_import.report import ImportMode
 
         self._check_history("import")
         caller = Caller(namespace, actor)
@@ -982,12 +983,12 @@ class LongTermMemory:
         await self.close()
 
     def _selection(self, filters: ListFilters, namespace: str) -> ListQuery:
-        from memory.list_query import ListQuery
+        from tellback.memory.list_query import ListQuery
 
         return ListQuery.of(filters, namespace, now=self._now(), zone=self.zone)
 
     def _history(self, id: str, namespace: str) -> MemoryHistory:
-        from memory.write.provenance import memory_versions
+        from tellback.memory.write.provenance import memory_versions
 
         versions = memory_versions(self.entries, id, namespace)
         operations = self.operation_log.list(namespace, memory=id, limit=_NO_LIMIT)
@@ -1017,7 +1018,7 @@ class LongTermMemory:
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                from memory.write.embedding_backfill import BACKFILL_BATCH
+                from tellback.memory.write.embedding_backfill import BACKFILL_BATCH
 
                 filled = await self._backfill.embed_pending_quietly(namespace, limit=BACKFILL_BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
@@ -1050,7 +1051,7 @@ def _limits_of(store: VectorStore, *, kept: bool) -> str:
 
 def _open_tombstones(store: VectorStore, database: Database) -> Tombstones:
     """Return the tombstones; of a *database* that ends before its store the key is zeros: ids must stay the same."""
-    from vectorstore.sqlite import InMemoryDatabase
+    from tellback.vectorstore.sqlite import InMemoryDatabase
 
     is_apart = lifecycle_of(store) is None and isinstance(database, InMemoryDatabase)
     return Tombstones(database, token=bytes if is_apart else os.urandom)

@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from memory.errors import ArgumentError
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.vectorstore.value_class import dataclass
 
 Kind: TypeAlias = str
 """turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""

@@ -12,33 +12,33 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
-from memory.backups import RestoreReport, restore_file_from
-from memory.codec import DECLARED_FIELDS
-from memory.documents.manifest import ManifestTables, attach_documents
-from memory.embedders.cache import EmbeddingCacheTables
-from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
-from memory.embedders.protocol import Embedder, checked_embedder, is_space_of
-from memory.embedders.sentence_encoder import SentenceEncoder, encoder_available
-from memory.entry_store import database_for
-from memory.errors import ArgumentError, EmbedderError, store_errors
-from memory.history.retention import Retention, checked_retention
-from memory.history.schema import HistoryTables
-from memory.history.sqlite import SqliteHistory
-from memory.long_term import LongTermMemory, MemoryParts
-from memory.partitions import CONVERSATION, store_namespace
-from memory.retrieval.index.index_cache import INDEX_CACHE_TABLES
-from memory.retrieval.languages.lexicon import analyzer_language
-from memory.tables.embedder_probes import EmbedderProbeTables
-from memory.tables.idempotency_keys import IDEMPOTENCY_KEY_TABLES
-from memory.tables.operation_log import OperationLogTables
-from memory.tables.soft_deletes import SoftDeleteTables
-from memory.tables.tombstones import TombstoneTables
-from memory.timestamps import Clock, aware_clock, system_clock, to_aware
-from memory.write.embedding_service import checked_embedding_settings
-from vectorstore import Analyzer, Space, TableComponent, open_store, salvage_store
+from tellback.memory.backups import RestoreReport, restore_file_from
+from tellback.memory.codec import DECLARED_FIELDS
+from tellback.memory.documents.manifest import ManifestTables, attach_documents
+from tellback.memory.embedders.cache import EmbeddingCacheTables
+from tellback.memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
+from tellback.memory.embedders.protocol import Embedder, checked_embedder, is_space_of
+from tellback.memory.embedders.sentence_encoder import SentenceEncoder, encoder_available
+from tellback.memory.entry_store import database_for
+from tellback.memory.errors import ArgumentError, EmbedderError, store_errors
+from tellback.memory.history.retention import Retention, checked_retention
+from tellback.memory.history.schema import HistoryTables
+from tellback.memory.history.sqlite import SqliteHistory
+from tellback.memory.long_term import LongTermMemory, MemoryParts
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.retrieval.index.index_cache import INDEX_CACHE_TABLES
+from tellback.memory.retrieval.languages.lexicon import analyzer_language
+from tellback.memory.tables.embedder_probes import EmbedderProbeTables
+from tellback.memory.tables.idempotency_keys import IDEMPOTENCY_KEY_TABLES
+from tellback.memory.tables.operation_log import OperationLogTables
+from tellback.memory.tables.soft_deletes import SoftDeleteTables
+from tellback.memory.tables.tombstones import TombstoneTables
+from tellback.memory.timestamps import Clock, aware_clock, system_clock, to_aware
+from tellback.memory.write.embedding_service import checked_embedding_settings
+from tellback.vectorstore import Analyzer, Space, TableComponent, open_store, salvage_store
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import CopyProgress, SalvageReport
+    from tellback.vectorstore.sqlite import CopyProgress, SalvageReport
 
 
 _log = logging.getLogger(__name__)

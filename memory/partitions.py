@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from memory.errors import ArgumentError
+from tellback.memory.errors import ArgumentError
 
 CONVERSATION = "conversation"
 DOCUMENTS = "documents"
@@ -49,7 +49,7 @@ def lane_counts(path: Path, *, namespace: str = "") -> dict[str, int]:
 
     A file that cannot be read so raises ``NotAStore``.
     """
-    from vectorstore.internals import entry_counts
+    from tellback.vectorstore.internals import entry_counts
 
     counts: Counter[str] = Counter()
     for partition, count in entry_counts(path).items():

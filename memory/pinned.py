@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
 
-from memory.codec import from_entry
-from memory.models import DEFAULT_IMPORTANCE, Memory
-from memory.partitions import CONVERSATION, store_namespace
-from vectorstore import Cursor, LifecycleStore, VectorStore, lifecycle_of
+from tellback.memory.codec import from_entry
+from tellback.memory.models import DEFAULT_IMPORTANCE, Memory
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.vectorstore import Cursor, LifecycleStore, VectorStore, lifecycle_of
 
 _MAX_CHANGES = 1000
 """Above so many changes the partition is scanned instead."""

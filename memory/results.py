@@ -12,8 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from memory.models import Memory, Operation, choice
-from vectorstore.value_class import dataclass
+from tellback.memory.models import Memory, Operation, choice
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
-from memory.errors import ArgumentError
+from tellback.memory.errors import ArgumentError
 
 
 async def run_in_thread(function: Callable[[], Any], *, name: str = "tellback-function") -> Any:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from memory.codec import check_field_names
-from memory.errors import ArgumentError
-from vectorstore import Filter
+from tellback.memory.codec import check_field_names
+from tellback.memory.errors import ArgumentError
+from tellback.vectorstore import Filter
 
 Scopes: TypeAlias = Mapping[str, str | Sequence[str]]
 """Values by the name of a scope: one value, or a list of values of which any will do."""

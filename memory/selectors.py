@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias, TypedDict
 
-from memory.models import Source, Trust
-from memory.scopes import Scopes
-from vectorstore import Filter
+from tellback.memory.models import Source, Trust
+from tellback.memory.scopes import Scopes
+from tellback.vectorstore import Filter
 
 TimeRange: TypeAlias = tuple[datetime | None, datetime | None]
 

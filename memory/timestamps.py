@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import TypeAlias
 
-from memory.errors import ArgumentError
+from tellback.memory.errors import ArgumentError
 
 Clock: TypeAlias = Callable[[], datetime]
 

@@ -12,9 +12,9 @@ from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any, Final, cast, get_args
 
-from memory.errors import ArgumentError
-from memory.models import Actor, Memory, Repetition, Source, Trust, UtteranceKind, choice
-from memory.timestamps import to_aware
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Actor, Memory, Repetition, Source, Trust, UtteranceKind, choice
+from tellback.memory.timestamps import to_aware
 
 MAX_ID_LENGTH: Final = 1000  # leaves room for "@revision" within the store's 1,024
 _MAX_JSON_DEPTH: Final = 90

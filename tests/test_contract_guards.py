@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent
-FACES = ("vectorstore.testing", "memory.testing", "agent.testing")
+FACES = ("tellback.vectorstore.testing", "tellback.memory.testing", "tellback.agent.testing")
 
 
 def shipped_contracts() -> list[type]:

@@ -1,6 +1,7 @@
 """Enumerations: the text of a member is accepted wherever the member is; an unknown text is named in the error.
 
-Inner parts, on no face: ``agent.approval``, ``agent.providers.accumulator``, ``agent.tools.base``.
+Inner parts, on no face: ``tellback.agent.approval``, ``tellback.agent.providers.accumulator``,
+``tellback.agent.tools.base``.
 """
 
 from __future__ import annotations
@@ -15,17 +16,15 @@ from typing import Any
 
 import pytest
 
-import agent
-import memory
-import vectorstore
-from agent import RunResult
-from agent.approval import ApprovalDecision, ApprovalStatus
-from agent.providers.accumulator import Response
-from agent.testing import Reply
-from agent.tools.base import ToolAnnotations
-from memory import LongTermMemory, Memory, Message, Report, run_sync
-from memory.export_import.report import ImportLine
-from memory.internals import (
+from tellback import agent, memory, vectorstore
+from tellback.agent import RunResult
+from tellback.agent.approval import ApprovalDecision, ApprovalStatus
+from tellback.agent.providers.accumulator import Response
+from tellback.agent.testing import Reply
+from tellback.agent.tools.base import ToolAnnotations
+from tellback.memory import LongTermMemory, Memory, Message, Report, run_sync
+from tellback.memory.export_import.report import ImportLine
+from tellback.memory.internals import (
     IngestAction,
     IngestLine,
     Outcome,
@@ -34,11 +33,11 @@ from memory.internals import (
     RecallStage,
     UtteranceKind,
 )
-from memory.models import Utterance
-from memory.results import WhyNot
-from vectorstore import Entry, Metric, Space, open_store
+from tellback.memory.models import Utterance
+from tellback.memory.results import WhyNot
+from tellback.vectorstore import Entry, Metric, Space, open_store
 
-FACES = ("vectorstore", "memory", "memory.internals", "agent")
+FACES = ("vectorstore", "memory", "tellback.memory.internals", "agent")
 
 
 def public() -> Iterator[tuple[str, Any]]:

@@ -17,25 +17,25 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 LAZY_FACES = [
     "vectorstore",
-    "vectorstore.internals",
+    "tellback.vectorstore.internals",
     "memory",
-    "memory.internals",
-    "memory.http",
-    "memory.onnx",
+    "tellback.memory.internals",
+    "tellback.memory.http",
+    "tellback.memory.onnx",
     "agent",
-    "agent.mcp",
+    "tellback.agent.mcp",
 ]
 FACES = [
     *LAZY_FACES,
-    "vectorstore.sqlite",
-    "vectorstore.testing",
-    "memory.testing",
-    "agent.callables",
-    "agent.testing",
+    "tellback.vectorstore.sqlite",
+    "tellback.vectorstore.testing",
+    "tellback.memory.testing",
+    "tellback.agent.callables",
+    "tellback.agent.testing",
 ]
-LIMITS = {"vectorstore": 60, "memory": 90, "agent": 70, "memory.internals": 100}
+LIMITS = {"vectorstore": 60, "memory": 90, "agent": 70, "tellback.memory.internals": 100}
 """How many names a face may have: those that programs import, and the internal one."""
-ERROR_FACES = {"vectorstore": ["vectorstore"], "memory": ["memory", "memory.http"]}
+ERROR_FACES = {"vectorstore": ["vectorstore"], "memory": ["memory", "tellback.memory.http"]}
 """Where the errors of a package are public: those of its HTTP client in the client's own face."""
 
 
@@ -116,11 +116,11 @@ def test_importing_a_face_imports_none_of_its_modules(face: str) -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
     )
     ours = {name for name in run.stdout.split() if name.split(".")[0] in ("vectorstore", "memory", "agent")}
-    assert ours <= {face, face.partition(".")[0], "vectorstore", "vectorstore.lazy_face"}
+    assert ours <= {face, face.partition(".")[0], "vectorstore", "tellback.vectorstore.lazy_face"}
 
 
 def test_the_internal_face_repeats_no_public_name() -> None:
-    public, internal = (set(importlib.import_module(face).__all__) for face in ("memory", "memory.internals"))
+    public, internal = (set(importlib.import_module(face).__all__) for face in ("memory", "tellback.memory.internals"))
     assert public & internal == set()
 
 
@@ -138,7 +138,7 @@ def test_every_public_name_stands_in_the_docs(face: str) -> None:
 
 def test_every_name_of_the_page_of_names_can_be_imported() -> None:
     page = (ROOT / "docs/reference/names.md").read_text(encoding="utf-8")
-    places = [importlib.import_module(face) for face in FACES if face != "memory.internals"]
+    places = [importlib.import_module(face) for face in FACES if face != "tellback.memory.internals"]
     rows = re.findall(r"^\|(.+)\|$", page, re.MULTILINE)
     listed = {name for row in rows for name in re.findall(r"`([A-Za-z]\w+)(?:\(\))?`", row)}
     unknown = {name for name in listed if not any(name in place.__all__ for place in places)}
@@ -149,7 +149,7 @@ def test_every_name_of_the_page_of_names_can_be_imported() -> None:
     ("path", "names"),
     [
         ("memory.open_memory", ["path", "choose_local", "embedder", "policies", "hooks", "clock", "user_name"]),
-        ("memory.LongTermMemory", ["store", "database", "history", "embedder", "zone"]),
+        ("tellback.memory.LongTermMemory", ["store", "database", "history", "embedder", "zone"]),
         ("memory.LongTermMemory.recall", ["self", "question", "k", "namespace", "where", "as_of", "token_budget"]),
         ("memory.LongTermMemory.forget", ["ids", "session", "older_than", "grace"]),
         ("memory.LongTermMemory.correct", ["id", "text", "namespace", "actor", "approved_by"]),
@@ -168,7 +168,7 @@ def test_the_signature_of_a_public_call_has_every_option(path: str, names: list[
 
 
 def test_the_source_of_a_public_call_is_its_own_file() -> None:
-    from memory import LongTermMemory, open_memory
+    from tellback.memory import LongTermMemory, open_memory
 
     for value, file in ((open_memory, "memory/open.py"), (LongTermMemory.recall, "memory/long_term.py")):
         assert (inspect.getsourcefile(value) or "").endswith(file)

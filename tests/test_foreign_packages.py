@@ -43,7 +43,7 @@ def test_a_face_names_the_module_in_the_place_of_a_lower_package(
 
 
 def test_a_lower_package_ignores_a_foreign_module_named_like_an_upper_package(tmp_path: Path) -> None:
-    (tmp_path / "agent.py").write_text("from memory import Message\nfrom vectorstore import Entry\n")
+    (tmp_path / "agent.py").write_text("from tellback.memory import Message\nfrom vectorstore import Entry\n")
     assert run_beside(tmp_path, "agent.py").returncode == 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory import open_memory, run_sync
+from tellback.memory import open_memory, run_sync
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("vectorstore", "memory", "agent")
@@ -93,7 +93,7 @@ def test_an_error_can_be_caught_without_arrays_and_databases(face: str) -> None:
 
 
 def test_an_agent_can_be_imported_without_arrays_clients_and_databases() -> None:
-    code = "import sys; from agent import Agent; print(sorted({name.split('.')[0] for name in sys.modules}))"
+    code = "import sys; from tellback.agent import Agent; print(sorted({name.split('.')[0] for name in sys.modules}))"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
     )
@@ -108,7 +108,7 @@ def test_a_plain_recall_needs_neither_pydantic_nor_the_library_for_command_lines
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     code = """
 import sys
-from agent.assistant.cli.plain_recall import run_plain_recall
+from tellback.agent.assistant.cli.plain_recall import run_plain_recall
 assert run_plain_recall(["--memory", sys.argv[1], "recall", "Miso"]) == 0
 print([name for name in ("typer", "pydantic", "rich") if name in sys.modules])
 """

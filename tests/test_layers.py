@@ -13,11 +13,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 FACES = {
-    "vectorstore": {"vectorstore", "vectorstore.internals", "vectorstore.sqlite", "vectorstore.testing"},
-    "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
-    "agent": {"agent", "agent.callables", "agent.mcp", "agent.testing"},
+    "vectorstore": {
+        "vectorstore",
+        "tellback.vectorstore.internals",
+        "tellback.vectorstore.sqlite",
+        "tellback.vectorstore.testing",
+    },
+    "memory": {
+        "memory",
+        "tellback.memory.internals",
+        "tellback.memory.http",
+        "tellback.memory.onnx",
+        "tellback.memory.testing",
+    },
+    "agent": {"agent", "tellback.agent.callables", "tellback.agent.mcp", "tellback.agent.testing"},
 }
-SHARED = {"vectorstore.lazy_face", "vectorstore.persisted_names", "vectorstore.value_class"}
+SHARED = {"tellback.vectorstore.lazy_face", "tellback.vectorstore.persisted_names", "tellback.vectorstore.value_class"}
 """Modules that know nothing of a store: each package may import them."""
 MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory", "vectorstore"}}
 
@@ -181,10 +192,10 @@ def test_modules_import_each_other_in_no_circle() -> None:
 
 def test_a_planted_circle_is_found_where_one_import_is_inside_a_function() -> None:
     modules = {
-        "memory.a": ast.parse("from memory.b import B"),
-        "memory.b": ast.parse("def f():\n    from memory.c import C"),
-        "memory.c": ast.parse("import memory.a"),
-        "memory.d": ast.parse("from memory.a import A"),
+        "memory.a": ast.parse("from tellback.memory.b import B"),
+        "memory.b": ast.parse("def f():\n    from tellback.memory.c import C"),
+        "memory.c": ast.parse("import tellback.memory.a"),
+        "memory.d": ast.parse("from tellback.memory.a import A"),
     }
     assert circles(modules) == {frozenset({"memory.a", "memory.b", "memory.c"})}
 
@@ -220,18 +231,18 @@ def test_the_layer_table_names_only_existing_modules() -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("vectorstore.types", "from memory import Message"),
-        ("vectorstore.types", "def f():\n    import agent"),
-        ("memory.long_term", "from vectorstore.types import Entry"),
-        ("memory.long_term", "from agent import Agent"),
-        ("memory.long_term", "from memory import Message"),
-        ("memory.long_term", "from memory.internals import Clock"),
-        ("memory.long_term", "from .messages import Message"),
-        ("vectorstore.errors", "from vectorstore.open import open_store"),
-        ("vectorstore.index.bm25", "from vectorstore.sqlite.schema import m001_tables"),
-        ("memory.history.codec", "from memory.tables.tombstones import Tombstones"),
-        ("agent.agent", "from memory.long_term import LongTermMemory"),
-        ("agent.agent", "def f():\n    from vectorstore.engines.sqlite_store import SqliteStore"),
+        ("tellback.vectorstore.types", "from tellback.memory import Message"),
+        ("tellback.vectorstore.types", "def f():\n    import agent"),
+        ("tellback.memory.long_term", "from tellback.vectorstore.types import Entry"),
+        ("tellback.memory.long_term", "from tellback.agent import Agent"),
+        ("tellback.memory.long_term", "from tellback.memory import Message"),
+        ("tellback.memory.long_term", "from tellback.memory.internals import Clock"),
+        ("tellback.memory.long_term", "from .messages import Message"),
+        ("tellback.vectorstore.errors", "from tellback.vectorstore.open import open_store"),
+        ("tellback.vectorstore.index.bm25", "from tellback.vectorstore.sqlite.schema import m001_tables"),
+        ("tellback.memory.history.codec", "from tellback.memory.tables.tombstones import Tombstones"),
+        ("tellback.agent.agent", "from tellback.memory.long_term import LongTermMemory"),
+        ("tellback.agent.agent", "def f():\n    from tellback.vectorstore.engines.sqlite_store import SqliteStore"),
     ],
 )
 def test_the_layer_check_finds_a_planted_upward_import(module: str, code: str) -> None:
@@ -243,10 +254,13 @@ def test_the_layer_check_finds_a_planted_upward_import(module: str, code: str) -
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("memory.long_term", "from vectorstore import Entry"),
-        ("memory.long_term", "from vectorstore.sqlite import Database"),
-        ("agent.agent", "from memory import Message"),
-        ("vectorstore.open", "def f():\n    from vectorstore.engines.sqlite_store import SqliteStore"),
+        ("tellback.memory.long_term", "from tellback.vectorstore import Entry"),
+        ("tellback.memory.long_term", "from tellback.vectorstore.sqlite import Database"),
+        ("tellback.agent.agent", "from tellback.memory import Message"),
+        (
+            "tellback.vectorstore.open",
+            "def f():\n    from tellback.vectorstore.engines.sqlite_store import SqliteStore",
+        ),
     ],
 )
 def test_a_downward_import_is_no_fault(module: str, code: str) -> None:
@@ -258,7 +272,7 @@ def test_a_downward_import_is_no_fault(module: str, code: str) -> None:
 def _inner_imports(tree: ast.Module) -> set[str]:
     faces = set().union(*FACES.values())
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
-    application = ("agent.assistant",)  # the command line has no face beside its modules
+    application = ("tellback.agent.assistant",)  # the command line has no face beside its modules
     return {name for name in modules - faces if name.split(".")[0] in CODE and not name.startswith(application)}
 
 

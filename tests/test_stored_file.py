@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.cli import main
-from memory import LongTermMemory, Memory, open_memory, run_sync
-from memory.internals import local_available
+from tellback.agent.assistant.cli import main
+from tellback.memory import LongTermMemory, Memory, open_memory, run_sync
+from tellback.memory.internals import local_available
 from tests.fixtures import stored_memory as stored
 
 RECORD = json.loads(stored.RECORD.read_text("utf-8"))

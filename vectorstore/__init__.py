@@ -1,6 +1,6 @@
 """The vector store of Tellback: ids, vectors, text and metadata in; the nearest out.
 
->>> from vectorstore import Entry, Space, open_store
+>>> from tellback.vectorstore import Entry, Space, open_store
 >>> store = open_store("numpy:", space=Space("toy", 2))
 >>> store.upsert([Entry("a", [1, 0], "north"), Entry("b", [0, 1], "east")])
 2
@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from vectorstore.lazy_face import LazyFace as _LazyFace
+from tellback.vectorstore.lazy_face import LazyFace as _LazyFace
 
 if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is not held back by pip
     raise ImportError(f"Tellback needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})")

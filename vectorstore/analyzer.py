@@ -26,10 +26,10 @@ from typing import Final, TypeAlias, TypeVar, cast
 
 import Stemmer
 
-from vectorstore.errors import ArgumentError
-from vectorstore.languages import CHINESE_PARTICLES, GermanCompounds, stop_words
-from vectorstore.persisted_names import ANALYZER_FINGERPRINT
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.errors import ArgumentError
+from tellback.vectorstore.languages import CHINESE_PARTICLES, GermanCompounds, stop_words
+from tellback.vectorstore.persisted_names import ANALYZER_FINGERPRINT
+from tellback.vectorstore.value_class import dataclass
 
 NO_LANGUAGE: Final = "none"
 CHINESE: Final = "chinese"

@@ -1,9 +1,9 @@
 """Contracts of the database beside a store: tables of components, in the store's own transactions.
 
 A *component* is a part (history, operation log, tombstones, ...) that keeps tables in a database and knows nothing of
-its home: a file (``vectorstore.sqlite.SqliteDatabase``), the memory of the process
-(``vectorstore.sqlite.InMemoryDatabase``), or a server. It speaks SQL that every home understands, with ``?`` for bound
-values; the few expressions that differ are in the home's ``Dialect``.
+its home: a file (``tellback.vectorstore.sqlite.SqliteDatabase``), the memory of the process
+(``tellback.vectorstore.sqlite.InMemoryDatabase``), or a server. It speaks SQL that every home understands, with ``?``
+for bound values; the few expressions that differ are in the home's ``Dialect``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from vectorstore.types import Finding
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.types import Finding
+from tellback.vectorstore.value_class import dataclass
 
 
 class Rows(Iterator[Any], Protocol):

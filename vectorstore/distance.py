@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.errors import ArgumentError, DimensionError
-from vectorstore.types import Metric, Vector, VectorLike
+from tellback.vectorstore.errors import ArgumentError, DimensionError
+from tellback.vectorstore.types import Metric, Vector, VectorLike
 
 _BLOCK_ROWS: Final = 512
 _SMALLEST_NORM: Final = 1e-30

@@ -9,8 +9,8 @@ import os
 
 import apsw
 
-from vectorstore.errors import NotAStore
-from vectorstore.persisted_names import APPLICATION_ID
+from tellback.vectorstore.errors import NotAStore
+from tellback.vectorstore.persisted_names import APPLICATION_ID
 
 _BUSY_MILLISECONDS = 500
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vectorstore.types import Finding, Space
+    from tellback.vectorstore.types import Finding, Space
 
 
 def short_repr(value: object, limit: int = 80) -> str:
@@ -128,7 +128,7 @@ class MissingExtra(VectorStoreError, ImportError):
     """An optional dependency is not installed; *install* is the command for the installation in use."""
 
     def __init__(self, what: str, extra: str) -> None:
-        from vectorstore.installation import install_command
+        from tellback.vectorstore.installation import install_command
 
         self.extra = extra
         self.install = install_command(extra)

@@ -37,9 +37,9 @@ from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from vectorstore.errors import ArgumentError, FilterError, short_repr
-from vectorstore.types import Filter, Metadata
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.errors import ArgumentError, FilterError, short_repr
+from tellback.vectorstore.types import Filter, Metadata
+from tellback.vectorstore.value_class import dataclass
 
 JSON_DEPTH_LIMIT = 100
 """Greatest depth of lists and objects nested in a value."""

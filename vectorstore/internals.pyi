@@ -1,4 +1,4 @@
-"""The names of ``vectorstore.internals``; the module imports each when it is first used."""
+"""The names of ``tellback.vectorstore.internals``; the module imports each when it is first used."""
 
 from .call_hints import with_hints as with_hints
 from .entry_counts import entry_counts as entry_counts

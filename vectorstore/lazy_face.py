@@ -39,7 +39,7 @@ class LazyFace:
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
         value: object = getattr(import_module(self.modules[name]), name)
         if self._hints:
-            from vectorstore.call_hints import with_hints
+            from tellback.vectorstore.call_hints import with_hints
 
             value = with_hints(value)
         setattr(sys.modules[self._package], name, value)

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.errors import ArgumentError, short_repr
-from vectorstore.types import SalvageReport, SearchMode, Space
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.errors import ArgumentError, short_repr
+from tellback.vectorstore.types import SalvageReport, SearchMode, Space
 
 if TYPE_CHECKING:
-    from vectorstore.database import Component
-    from vectorstore.engines.numpy_store import NumpyStore
-    from vectorstore.engines.sqlite_store import SqliteStore
+    from tellback.vectorstore.database import Component
+    from tellback.vectorstore.engines.numpy_store import NumpyStore
+    from tellback.vectorstore.engines.sqlite_store import SqliteStore
 
     class _Options(TypedDict, total=False):
         space: Space | None
@@ -65,7 +65,7 @@ def open_store(
 
     scheme, separator, rest = url.partition(":")
     if separator and scheme == "numpy" and (not rest or (rest.startswith("///") and len(rest) > 3)):
-        from vectorstore.engines.numpy_store import NumpyStore
+        from tellback.vectorstore.engines.numpy_store import NumpyStore
 
         if matrix_limit is not None:
             raise ArgumentError("matrix_limit", matrix_limit, "a numpy store keeps everything in memory; leave it out")
@@ -74,7 +74,7 @@ def open_store(
             return NumpyStore.open(path, space=space, analyzer=analyzer, fields=fields, search=search)
         return NumpyStore(space=space, analyzer=analyzer, fields=fields or (), search=search)
     if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
-        from vectorstore.engines.sqlite_store import SqliteStore
+        from tellback.vectorstore.engines.sqlite_store import SqliteStore
 
         path = Path(unquote(rest[3:]))
         return SqliteStore(
@@ -101,10 +101,11 @@ def salvage_store(
     pending; a namespace whose name is lost is called *lost_name*, with a number in its braces, or, where it is the only
     one and there is none of that name, *default_name*; the report says so. *components* are the
     other parts of the file. ``DamageError``: nothing can be read. ``UnsupportedError``: the file has a part that is
-    not given, such as a memory's history (``memory.salvage_memory``); with *partial* it is left out, and named.
+    not given, such as a memory's history (``tellback.memory.salvage_memory``); with *partial* it is left out, and
+    named.
     """
-    from vectorstore.sqlite.salvage import salvage_database
-    from vectorstore.sqlite.schema import StoreTables
+    from tellback.vectorstore.sqlite.salvage import salvage_database
+    from tellback.vectorstore.sqlite.schema import StoreTables
 
     parts = [StoreTables(Analyzer(), lost_name=lost_name, default_name=default_name), *components]
     return salvage_database(path, new_path, components=parts, partial=partial)

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
-from vectorstore.errors import ArgumentError
-from vectorstore.protocol import VectorStore
-from vectorstore.types import Entry, Filter
-from vectorstore.validation import check_fields, check_name, check_text
+from tellback.vectorstore.errors import ArgumentError
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.types import Entry, Filter
+from tellback.vectorstore.validation import check_fields, check_name, check_text
 
 ScanPosition: TypeAlias = tuple[str, str]
 """Position of an entry in an order: the value that orders it, and its id."""

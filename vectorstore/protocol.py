@@ -2,8 +2,8 @@
 
 ``VectorStore`` is the data; every backend has all of it. ``LifecycleStore`` adds what a memory that lasts needs. Upper
 layers use nothing of a store that is not declared here; a wrapper forwards all of it.
-The suites in ``vectorstore.testing`` prove each sentence below on any implementation. It is one file, longer than
-others, so that a contract is read in one place.
+The suites in ``tellback.vectorstore.testing`` prove each sentence below on any implementation. It is one file, longer
+than others, so that a contract is read in one place.
 
 Rules that hold for every method:
 
@@ -25,9 +25,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.database import Database
-from vectorstore.types import (
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.database import Database
+from tellback.vectorstore.types import (
     Changes,
     Compaction,
     Cursor,

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.errors import ArgumentError, UnsupportedError
-from vectorstore.protocol import VectorStore
-from vectorstore.types import SearchMode, VectorLike
-from vectorstore.validation import check_k
-from vectorstore.wrappers import WrapperStore
+from tellback.vectorstore.errors import ArgumentError, UnsupportedError
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.types import SearchMode, VectorLike
+from tellback.vectorstore.validation import check_k
+from tellback.vectorstore.wrappers import WrapperStore
 
 _PAGE_SIZE = 256
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
-from vectorstore.protocol import VectorStore
-from vectorstore.types import Entry
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.types import Entry
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.value_class import dataclass
 
 Vector: TypeAlias = NDArray[np.float32]
 VectorLike: TypeAlias = NDArray[Any] | Sequence[float]

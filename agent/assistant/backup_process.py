@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from agent.assistant.config import AssistantSettings
+    from tellback.agent.assistant.config import AssistantSettings
 
 _SECONDS_BETWEEN_LOOKS: Final = 600.0
-_MODULE: Final = "agent.assistant.backup_process"
+_MODULE: Final = "tellback.agent.assistant.backup_process"
 
 
 def start_if_due(settings: AssistantSettings) -> bool:
     """Start the process that makes today's backup if one is wanted and due; return whether it was started."""
     if not settings.automatic_backups:
         return False
-    from memory.internals import is_backup_due, was_tried
+    from tellback.memory.internals import is_backup_due, was_tried
 
     memory = settings.memory.absolute()
     try:
@@ -78,7 +78,7 @@ class DailyBackupWatch:
 
 def main() -> None:
     """Make the backup that the arguments name: the memory file, and megabytes that all backups may take."""
-    from memory.internals import make_daily_backup
+    from tellback.memory.internals import make_daily_backup
 
     if hasattr(os, "nice"):
         os.nice(10)

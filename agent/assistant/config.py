@@ -15,18 +15,18 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 
 import platformdirs
 
-from agent.assistant import setting_checks as check
-from agent.assistant.setting_checks import ConfigurationError as ConfigurationError
-from agent.assistant.setting_checks import Secret, http_address
-from agent.providers.open import (
+from tellback.agent.assistant import setting_checks as check
+from tellback.agent.assistant.setting_checks import ConfigurationError as ConfigurationError
+from tellback.agent.assistant.setting_checks import Secret, http_address
+from tellback.agent.providers.open import (
     DEFAULT_ANTHROPIC_URL,
     DEFAULT_OPENAI_URL,
     ModelEndpoint,
     model_endpoint,
     ollama_address,
 )
-from vectorstore.persisted_names import FORMER_FOLDER
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.persisted_names import FORMER_FOLDER
+from tellback.vectorstore.value_class import dataclass
 
 
 class UnusableSetting(ValueError):
@@ -303,7 +303,7 @@ def _with_kept_keys(configuration: Configuration) -> Configuration:
     """Return *configuration* with the keys kept for its endpoints, where no other origin sets one."""
     if not configuration.path.with_suffix(".keys.toml").exists():  # the usual case: spares the import
         return configuration
-    from agent.assistant.key_store import KEYRING_ORIGIN, KeyringSecret, keys_path, read_keys
+    from tellback.agent.assistant.key_store import KEYRING_ORIGIN, KeyringSecret, keys_path, read_keys
 
     settings, origins = configuration.settings, dict(configuration.origins)
     path = keys_path(configuration.path)

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.config import (
+from tellback.agent.assistant.config import (
     SETTINGS,
     ConfigurationError,
     UnusableSetting,
@@ -61,7 +61,7 @@ def _toml_value(name: str, value: Any) -> str:
 
 def _replace_settings(path: Path, lines: Mapping[str, str | None]) -> bool:
     """Set each name in the file at *path* to its TOML value, or take it out (None); return whether the file changed."""
-    from vectorstore.sqlite import atomic_write
+    from tellback.vectorstore.sqlite import atomic_write
 
     target = path.resolve()  # a link is followed, so that a folder of dotfiles keeps its file
     try:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import platformdirs
 
-from agent.assistant.setting_checks import ConfigurationError, Secret
+from tellback.agent.assistant.setting_checks import ConfigurationError, Secret
 
 KEYRING_ORIGIN: Final = "keyring"
 _REFERENCE: Final = "keyring:"
@@ -131,7 +131,7 @@ def _read_lines(path: Path) -> dict[str, str]:
 
 
 def _write_lines(path: Path, lines: Mapping[str, str]) -> None:
-    from vectorstore.sqlite import atomic_write
+    from tellback.vectorstore.sqlite import atomic_write
 
     head = "# Keys by endpoint; written by `tellback config set api_key`. Keep this file private.\n"
     try:

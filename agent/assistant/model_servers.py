@@ -12,21 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.assistant.config import (
+from tellback.agent.assistant.config import (
     ENVIRONMENT_VARIABLES,
     AssistantSettings,
     Configuration,
     ConfigurationError,
     with_settings,
 )
-from agent.assistant.key_store import KEYRING_ORIGIN, keys_path, read_keys
-from agent.assistant.setting_checks import Secret, http_address
-from agent.errors import AgentError
-from agent.providers.open import DEFAULT_ANTHROPIC_URL, DEFAULT_OPENAI_URL, ollama_address
+from tellback.agent.assistant.key_store import KEYRING_ORIGIN, keys_path, read_keys
+from tellback.agent.assistant.setting_checks import Secret, http_address
+from tellback.agent.errors import AgentError
+from tellback.agent.providers.open import DEFAULT_ANTHROPIC_URL, DEFAULT_OPENAI_URL, ollama_address
 
 if TYPE_CHECKING:
-    from agent.providers.base import ModelInfo
-    from memory.http import HttpClient
+    from tellback.agent.providers.base import ModelInfo
+    from tellback.memory.http import HttpClient
 
 LOCAL_SERVERS: Final = {"http://127.0.0.1:8080/v1": "", "http://127.0.0.1:1234/v1": "lmstudio"}
 """Default addresses of OpenAI-compatible servers on this machine, with the kind where one server alone uses the port.
@@ -150,7 +150,7 @@ def _compatible(address: str, kind: str | None = None) -> ModelServer:
 
 
 def _client(settings: AssistantSettings, seconds: float, *, connect: float | None = None) -> HttpClient:
-    from memory.http import HttpClient, Timeouts
+    from tellback.memory.http import HttpClient, Timeouts
 
     times = Timeouts(connect=connect or seconds, read=seconds, write=seconds, total=seconds)
     return HttpClient(timeout=times, retries=0, offline=settings.offline)
@@ -160,7 +160,7 @@ async def _answering(
     server: ModelServer, configuration: Configuration, client: HttpClient, key: str | None = None
 ) -> ModelServer:
     """Return *server* with the models that it lists, and its title and kind as far as it says them."""
-    from agent.assistant.wiring import make_provider
+    from tellback.agent.assistant.wiring import make_provider
 
     chosen = with_settings(configuration.settings, server.settings_for("any"))
     if server.key_setting is not None:

@@ -8,15 +8,15 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
-from agent.context.rendering import item_rules, mark_for_items, render_items
-from agent.context_items import ContextItem, item_from_hit, with_standing
-from agent.providers.base import Provider
-from agent.results import Usage
-from memory import Hit
-from memory.internals import Profile, is_remote
-from vectorstore.value_class import dataclass
+from tellback.agent.agent import Agent
+from tellback.agent.configuration import AgentSettings
+from tellback.agent.context.rendering import item_rules, mark_for_items, render_items
+from tellback.agent.context_items import ContextItem, item_from_hit, with_standing
+from tellback.agent.providers.base import Provider
+from tellback.agent.results import Usage
+from tellback.memory import Hit
+from tellback.memory.internals import Profile, is_remote
+from tellback.vectorstore.value_class import dataclass
 
 _INSTRUCTIONS: Final = (
     "A person asks what is known about them. Tell them in short sentences, in the language of most of the items, "

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from agent.errors import AgentError
-from agent.providers.open import ollama_address
+from tellback.agent.errors import AgentError
+from tellback.agent.providers.open import ollama_address
 
 Check: TypeAlias = Callable[[Any], Any]
 _SWITCHES: Final = {

@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
-from agent.assistant.config import AssistantSettings, ConfigurationError
-from agent.assistant.local_time import machine_zone, zone_of
-from memory import (
+from tellback.agent.assistant.config import AssistantSettings, ConfigurationError
+from tellback.agent.assistant.local_time import machine_zone, zone_of
+from tellback.memory import (
     ArgumentError,
     Embedder,
     EmbedderError,
@@ -28,22 +28,22 @@ from memory import (
     local_embedder,
     open_memory,
 )
-from memory.internals import counter_for_model, is_remote, local_available
-from vectorstore import NotAStore, SettingMismatch
-from vectorstore.value_class import dataclass
+from tellback.memory.internals import counter_for_model, is_remote, local_available
+from tellback.vectorstore import NotAStore, SettingMismatch
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from agent.agent import Agent
-    from agent.agent_memory import PassageRetriever
-    from agent.mcp.client import McpTools
-    from agent.mcp.settings import McpServer
-    from agent.providers.base import ModelSettings, Provider
-    from agent.tools.base import Tool
-    from memory import KnowledgeBase, WindowPolicy
-    from memory.http import HttpClient
-    from vectorstore import Analyzer, Filter
+    from tellback.agent.agent import Agent
+    from tellback.agent.agent_memory import PassageRetriever
+    from tellback.agent.mcp.client import McpTools
+    from tellback.agent.mcp.settings import McpServer
+    from tellback.agent.providers.base import ModelSettings, Provider
+    from tellback.agent.tools.base import Tool
+    from tellback.memory import KnowledgeBase, WindowPolicy
+    from tellback.memory.http import HttpClient
+    from tellback.vectorstore import Analyzer, Filter
 
 DEFAULT_SYSTEM_PROMPT = "You are the user's personal assistant."
 _RERANKED = 20
@@ -66,14 +66,14 @@ class OpenedMemory:
     @property
     def analyzer(self) -> Analyzer:
         """Analyzer of the memory's words."""
-        from vectorstore import Analyzer, lifecycle_of
+        from tellback.vectorstore import Analyzer, lifecycle_of
 
         store = lifecycle_of(self.memory.store)
         return Analyzer() if store is None else store.analyzer
 
     def knowledge(self, collection: str = "default") -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""
-        from memory import KnowledgeBase
+        from tellback.memory import KnowledgeBase
 
         return KnowledgeBase(self.memory, collection=collection, namespace=self.namespace)
 
@@ -188,8 +188,8 @@ def _make_assistant(
     opened: OpenedMemory, provider: Provider, *, reads_only: bool, attached: PassageRetriever | None
 ) -> Assistant:
     """Return the assistant with *provider* around the memory *opened*."""
-    from agent.agent import Agent
-    from agent.configuration import AgentSettings
+    from tellback.agent.agent import Agent
+    from tellback.agent.configuration import AgentSettings
 
     settings, memory, namespace = opened.settings, opened.memory, opened.namespace
     zone = user_zone(settings)
@@ -197,9 +197,9 @@ def _make_assistant(
     connectors: list[McpTools] = []
     notes: list[str] = []
     if settings.model is not None:  # quotes need no tools, whose imports take a tenth of an `ask`
-        from agent.tools.builtin import calculator, clock
-        from agent.tools.knowledge import knowledge_tools
-        from agent.tools.memory import ALL_MEMORY_TOOLS, READING_MEMORY_TOOLS, memory_tools
+        from tellback.agent.tools.builtin import calculator, clock
+        from tellback.agent.tools.knowledge import knowledge_tools
+        from tellback.agent.tools.memory import ALL_MEMORY_TOOLS, READING_MEMORY_TOOLS, memory_tools
 
         include = READING_MEMORY_TOOLS if reads_only else ALL_MEMORY_TOOLS
         shown = settings.share_sensitive or not is_remote(provider)
@@ -240,7 +240,7 @@ def make_mcp_servers(settings: AssistantSettings) -> dict[str, McpServer]:
     """Return the MCP servers of the settings by name; an unusable one raises ``ConfigurationError``."""
     from pydantic import ValidationError
 
-    from agent.mcp.settings import McpServer
+    from tellback.agent.mcp.settings import McpServer
 
     servers = {}
     for name, fields in settings.mcp.servers.items():
@@ -260,8 +260,8 @@ def make_mcp_connectors(settings: AssistantSettings) -> tuple[list[McpTools], li
         return [], []
     import platformdirs
 
-    from agent.mcp.client import McpTools
-    from agent.mcp.definitions import DefinitionRegister
+    from tellback.agent.mcp.client import McpTools
+    from tellback.agent.mcp.definitions import DefinitionRegister
 
     register = DefinitionRegister(platformdirs.user_state_path("tellback") / "mcp-tools.json")
     reached = {name: server for name, server in servers.items() if server.is_local or not settings.offline}
@@ -279,8 +279,8 @@ def make_memory_server_of(
     """
     from importlib.metadata import version
 
-    from agent.mcp.memory_tools import MemoryServerTools
-    from agent.mcp.server import make_memory_server
+    from tellback.agent.mcp.memory_tools import MemoryServerTools
+    from tellback.agent.mcp.server import make_memory_server
 
     async def service() -> MemoryServerTools:
         opened = await asyncio.shield(opening)
@@ -297,7 +297,7 @@ def make_memory_server_of(
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:
     """Return the HTTP client that model and embedder share; offline, it connects to this machine only."""
-    from memory.http import HttpClient, Timeouts
+    from tellback.memory.http import HttpClient, Timeouts
 
     longest = max(settings.silence_timeout, Timeouts().total or 0)
     return HttpClient(offline=settings.offline, timeout=Timeouts(read=settings.silence_timeout, total=longest))
@@ -305,7 +305,7 @@ def make_http_client(settings: AssistantSettings) -> HttpClient:
 
 def make_model_settings(settings: AssistantSettings) -> ModelSettings:
     """Return the settings of each request to the model; without a model there are none."""
-    from agent.providers.base import ModelSettings
+    from tellback.agent.providers.base import ModelSettings
 
     if settings.model is None:
         return ModelSettings()
@@ -321,8 +321,8 @@ def make_model_settings(settings: AssistantSettings) -> ModelSettings:
 
 def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Provider:
     """Return the provider of the configured model; without a model, the one that answers with quotes."""
-    from agent.providers.extractive import QuotingProvider
-    from agent.providers.open import open_provider
+    from tellback.agent.providers.extractive import QuotingProvider
+    from tellback.agent.providers.open import open_provider
 
     if settings.model is None:
         return QuotingProvider()
@@ -337,8 +337,8 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
 
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:
     """Return the window policy of the settings; None for the whole conversation within the token budget."""
-    from agent.context.summarizer import summarizer
-    from memory import FixedWindow, SummaryWindow, TokenWindow
+    from tellback.agent.context.summarizer import summarizer
+    from tellback.memory import FixedWindow, SummaryWindow, TokenWindow
 
     kind, _, size = settings.window.partition(":")
     if kind == "all":
@@ -356,7 +356,7 @@ def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy
 
 def make_write_policies(settings: AssistantSettings, client: HttpClient | None = None) -> tuple[WritePolicy, ...]:
     """Return the write policies of the settings: secrets, minimum length, near-duplicates, a judge of replacements."""
-    from memory import MinimumLength, NearDuplicates, NoSecrets
+    from tellback.memory import MinimumLength, NearDuplicates, NoSecrets
 
     policies: list[WritePolicy] = []
     if settings.secrets != "keep":
@@ -368,7 +368,7 @@ def make_write_policies(settings: AssistantSettings, client: HttpClient | None =
     if settings.replacements == "model":
         if settings.model is None:
             raise ConfigurationError("replacements model needs a model, which judges them: set TELLBACK_MODEL")
-        from agent.context.replacement_judge import replacement_judge
+        from tellback.agent.context.replacement_judge import replacement_judge
 
         policies.append(replacement_judge(make_provider(settings, client), share_sensitive=settings.share_sensitive))
     return tuple(policies)
@@ -394,7 +394,7 @@ def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Emb
         return _make_onnx_embedder(model)
     url = settings.embedding_endpoint
     if kind == "ollama":
-        from memory import OllamaEmbedder
+        from tellback.memory import OllamaEmbedder
 
         return OllamaEmbedder(model, base_url=url, api_key=settings.embedding_key, client=client)
     addresses = (settings.embedding_base_url, settings.base_url, settings.ollama_host)
@@ -402,7 +402,7 @@ def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Emb
         raise ConfigurationError(
             "embedder openai needs OPENAI_API_KEY, or TELLBACK_EMBEDDING_BASE_URL for a server of your own"
         )
-    from memory import OpenAICompatibleEmbedder
+    from tellback.memory import OpenAICompatibleEmbedder
 
     return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
 
@@ -423,7 +423,7 @@ def make_recall_hooks(settings: AssistantSettings, *, download: bool = False) ->
     """Return the reranker of the settings as hooks of each recall, or None."""
     if settings.reranker is None:
         return None
-    from memory.onnx import OnnxReranker
+    from tellback.memory.onnx import OnnxReranker
 
     model = settings.reranker.partition(":")[2]
     with _model_errors("reranker", model, download=download):
@@ -431,7 +431,7 @@ def make_recall_hooks(settings: AssistantSettings, *, download: bool = False) ->
 
 
 def _make_onnx_embedder(model: str, *, download: bool = False) -> Embedder:
-    from memory.onnx import OnnxEmbedder
+    from tellback.memory.onnx import OnnxEmbedder
 
     with _model_errors("embedder", model, download=download):
         return OnnxEmbedder(model, download=download)
@@ -462,7 +462,7 @@ def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedde
     if name == "local":
         return local_embedder(), None
     if name == "hashing":
-        from memory import HashingEmbedder
+        from tellback.memory import HashingEmbedder
 
         return HashingEmbedder(), None
     kind, _, model = name.partition(":")

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from agent.context.budget import ContextSelection, ItemCosts, select_fitting_items, select_within_budget
-from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, SessionHistory
-from agent.context.rendering import item_rules, item_texts, render_items, unused_mark
-from agent.context_items import ContextItem, numbered_items
-from agent.providers.base import ToolSpec
-from agent.trust import message_trust, with_trust
-from agent.turn_store import cited_numbers
-from memory import (
+from tellback.agent.context.budget import ContextSelection, ItemCosts, select_fitting_items, select_within_budget
+from tellback.agent.context.memory_reader import NO_SEQUENCE, GatheredContext, SessionHistory
+from tellback.agent.context.rendering import item_rules, item_texts, render_items, unused_mark
+from tellback.agent.context_items import ContextItem, numbered_items
+from tellback.agent.providers.base import ToolSpec
+from tellback.agent.trust import message_trust, with_trust
+from tellback.agent.turn_store import cited_numbers
+from tellback.memory import (
     DocumentBlock,
     Message,
     TextBlock,
@@ -31,7 +31,7 @@ from memory import (
     WindowPolicy,
     message_tokens,
 )
-from memory.internals import Block, Omitted, Window
+from tellback.memory.internals import Block, Omitted, Window
 
 
 def from_first_user_message(history: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from agent.context.rendering import closing_line, opening_line, render_item
-from agent.context_items import ContextItem
-from memory import Message, TokenCounter, message_tokens
-from memory.internals import Omitted
+from tellback.agent.context.rendering import closing_line, opening_line, render_item
+from tellback.agent.context_items import ContextItem
+from tellback.memory import Message, TokenCounter, message_tokens
+from tellback.memory.internals import Omitted
 
 TURN_DECAY = 0.9
 """Value of a turn of history relative to the next newer turn."""

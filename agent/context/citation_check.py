@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.context_items import ContextItem
+from tellback.agent.context_items import ContextItem
 
 _MARKER = re.compile(r"\[(\d{1,4})\](?!\()")
 # A quotation ends where another begins: else each opening mark of a text without closing ones is read to its end.

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
-from agent.context.summarizer import Summarizer
-from agent.context_items import ContextItem, item_from_hit, item_from_passage, with_standing
-from agent.errors import ArgumentError
-from agent.results import ErrorRecord, MemoryAccess, MemoryPart
-from agent.turn_store import with_quoted_words
-from agent.usage import UsageLedger
-from memory import (
+from tellback.agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
+from tellback.agent.context.summarizer import Summarizer
+from tellback.agent.context_items import ContextItem, item_from_hit, item_from_passage, with_standing
+from tellback.agent.errors import ArgumentError
+from tellback.agent.results import ErrorRecord, MemoryAccess, MemoryPart
+from tellback.agent.turn_store import with_quoted_words
+from tellback.agent.usage import UsageLedger
+from tellback.memory import (
     Hit,
     Memory,
     Message,
@@ -32,7 +32,7 @@ from memory import (
     TokenWindow,
     WindowPolicy,
 )
-from memory.internals import (
+from tellback.memory.internals import (
     Clock,
     Conversation,
     ConversationWindowPolicy,
@@ -46,8 +46,8 @@ from memory.internals import (
 )
 
 if TYPE_CHECKING:
-    from memory import HistoryStorage
-    from vectorstore import Analyzer, Filter
+    from tellback.memory import HistoryStorage
+    from tellback.vectorstore import Analyzer, Filter
 
 NO_SEQUENCE = -1
 """Sequence of a message that is a policy's own, such as a summary."""
@@ -263,7 +263,7 @@ class MemoryReader:
     @property
     def analyzer(self) -> Analyzer | None:
         """Analyzer of the memory's store; None where it has none of its own."""
-        from vectorstore import lifecycle_of
+        from tellback.vectorstore import lifecycle_of
 
         store = None if self.memory is None else lifecycle_of(self.memory.store)
         return None if store is None else store.analyzer

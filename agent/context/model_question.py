@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from agent.errors import AgentError
-from agent.providers.accumulator import ResponseAccumulator, collect_response
-from agent.providers.base import Provider, Request
-from agent.providers.call_log import ModelCallLog
-from agent.results import ErrorRecord
-from agent.usage import UsageLedger
+from tellback.agent.errors import AgentError
+from tellback.agent.providers.accumulator import ResponseAccumulator, collect_response
+from tellback.agent.providers.base import Provider, Request
+from tellback.agent.providers.call_log import ModelCallLog
+from tellback.agent.results import ErrorRecord
+from tellback.agent.usage import UsageLedger
 
 # Memory passes a write policy nothing of the run that stores its turn; the run is known by the context of its task.
 _STORING: ContextVar[UsageLedger | None] = ContextVar("agent_ledger_of_storing", default=None)

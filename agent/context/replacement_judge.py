@@ -10,14 +10,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.context.model_question import ask_model, storing_ledger
-from agent.errors import ArgumentError
-from agent.providers.base import Provider, Request
-from memory import Judge, Memory, Message
-from memory.internals import ReplacementCandidates, classify_utterance, is_remote
+from tellback.agent.context.model_question import ask_model, storing_ledger
+from tellback.agent.errors import ArgumentError
+from tellback.agent.providers.base import Provider, Request
+from tellback.memory import Judge, Memory, Message
+from tellback.memory.internals import ReplacementCandidates, classify_utterance, is_remote
 
 if TYPE_CHECKING:
-    from memory.internals import ReplacementJudge
+    from tellback.memory.internals import ReplacementJudge
 
 JUDGE_INSTRUCTIONS = """\
 You keep a person's notes. You are given a new note and numbered older ones, between lines that carry the same mark. \

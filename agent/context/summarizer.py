@@ -1,4 +1,4 @@
-"""Summarizer of conversations: a model as the function that ``memory.SummaryWindow`` calls.
+"""Summarizer of conversations: a model as the function that ``tellback.memory.SummaryWindow`` calls.
 
 window = SummaryWindow(TokenWindow(4000, counter), summarizer(provider))
 """
@@ -10,11 +10,11 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from agent.context.model_question import ask_model
-from agent.errors import ArgumentError, check_count
-from agent.providers.base import Provider, Request
-from agent.usage import UsageLedger
-from memory import Message
+from tellback.agent.context.model_question import ask_model
+from tellback.agent.errors import ArgumentError, check_count
+from tellback.agent.providers.base import Provider, Request
+from tellback.agent.usage import UsageLedger
+from tellback.memory import Message
 
 SUMMARY_INSTRUCTIONS = """\
 You keep the minutes of a conversation. You are given the minutes so far and what was said since, between lines that \

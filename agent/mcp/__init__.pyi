@@ -1,4 +1,4 @@
-"""The names of ``agent.mcp``; the package imports each when it is first used."""
+"""The names of ``tellback.agent.mcp``; the package imports each when it is first used."""
 
 from .client import McpTools as McpTools
 from .connection import McpUnavailable as McpUnavailable

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from agent.errors import ToolFailed
+from tellback.agent.errors import ToolFailed
 
 _CONFIRMATION_SECONDS = 600
 """Lifetime of a confirmation: long enough for a person to read the question."""

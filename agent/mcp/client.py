@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from agent.errors import ArgumentError, ToolFailed
-from agent.mcp.connection import McpConnection, McpUnavailable
-from agent.mcp.definitions import DefinitionRegister, fingerprint, shown_description, shown_name
-from agent.mcp.settings import McpServer
-from agent.tools.base import Tool, ToolContext, ToolOutput
-from agent.tools.function import FunctionTool
-from memory import DocumentBlock, ImageBlock, TextBlock
+from tellback.agent.errors import ArgumentError, ToolFailed
+from tellback.agent.mcp.connection import McpConnection, McpUnavailable
+from tellback.agent.mcp.definitions import DefinitionRegister, fingerprint, shown_description, shown_name
+from tellback.agent.mcp.settings import McpServer
+from tellback.agent.tools.base import Tool, ToolContext, ToolOutput
+from tellback.agent.tools.function import FunctionTool
+from tellback.memory import DocumentBlock, ImageBlock, TextBlock
 
 if TYPE_CHECKING:
     import mcp_types

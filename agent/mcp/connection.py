@@ -14,10 +14,10 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
-from agent.errors import AgentError, shorten
-from agent.mcp.settings import McpServer
-from memory.internals import redact_secrets
-from vectorstore import MissingExtra
+from tellback.agent.errors import AgentError, shorten
+from tellback.agent.mcp.settings import McpServer
+from tellback.memory.internals import redact_secrets
+from tellback.vectorstore import MissingExtra
 
 if TYPE_CHECKING:
     import mcp_types

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.errors import shorten
+from tellback.agent.errors import shorten
 
 if TYPE_CHECKING:
     import mcp_types

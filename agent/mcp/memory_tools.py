@@ -15,12 +15,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from agent.context.memory_reader import NOT_SENSITIVE_FILTER
-from agent.context.rendering import DATA_NOTE, render_items
-from agent.context_items import ContextItem, item_from_hit, with_standing
-from agent.errors import ToolFailed, shorten
-from agent.mcp.call import ConfirmationTokens, McpCall
-from agent.mcp.results import (
+from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
+from tellback.agent.context.rendering import DATA_NOTE, render_items
+from tellback.agent.context_items import ContextItem, item_from_hit, with_standing
+from tellback.agent.errors import ToolFailed, shorten
+from tellback.agent.mcp.call import ConfirmationTokens, McpCall
+from tellback.agent.mcp.results import (
     ChangeResult,
     DocumentLine,
     DocumentList,
@@ -34,9 +34,9 @@ from agent.mcp.results import (
     StoredMemory,
     UserProfile,
 )
-from memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
-from memory.internals import ORIGIN, MemoryPage, Outcome, ProfileEntry, may_change
-from vectorstore import Filter
+from tellback.memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
+from tellback.memory.internals import ORIGIN, MemoryPage, Outcome, ProfileEntry, may_change
+from tellback.vectorstore import Filter
 
 MEMORY_ADDRESS = "tellback://memories/"
 """Beginning of the address of a memory, which is a resource of the server."""

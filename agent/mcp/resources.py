@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from agent.context.rendering import DATA_NOTE
-from agent.errors import ToolFailed, shorten
-from agent.mcp.memory_tools import MEMORY_ADDRESS, MemoryServerTools
+from tellback.agent.context.rendering import DATA_NOTE
+from tellback.agent.errors import ToolFailed, shorten
+from tellback.agent.mcp.memory_tools import MEMORY_ADDRESS, MemoryServerTools
 
 if TYPE_CHECKING:
     import mcp_types
@@ -101,7 +101,7 @@ class MemoryResources:
         return mcp_types.ReadResourceResult(contents=[contents])
 
     async def _text(self, address: str) -> str:
-        from agent.mcp.results import FetchedDocument
+        from tellback.agent.mcp.results import FetchedDocument
 
         if address == PROFILE_ADDRESS:
             return (await (await self.service()).profile()).text or ""

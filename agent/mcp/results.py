@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from agent.context.control_markup import defuse
+from tellback.agent.context.control_markup import defuse
 
 ShownText: TypeAlias = Annotated[str, AfterValidator(defuse)]
 """Stored words as a client's model may read them."""

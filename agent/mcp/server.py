@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.context.rendering import DATA_RULES, ITEM_FORM
-from agent.errors import AgentError, ToolFailed, shorten
-from agent.mcp.call import FailureLimit, McpCall
-from agent.mcp.memory_tools import MemoryServerTools, ToolReply
-from agent.mcp.resources import MemoryResources, answering
-from agent.mcp.results import (
+from tellback.agent.context.rendering import DATA_RULES, ITEM_FORM
+from tellback.agent.errors import AgentError, ToolFailed, shorten
+from tellback.agent.mcp.call import FailureLimit, McpCall
+from tellback.agent.mcp.memory_tools import MemoryServerTools, ToolReply
+from tellback.agent.mcp.resources import MemoryResources, answering
+from tellback.agent.mcp.results import (
     ChangeResult,
     DocumentList,
     FetchedDocument,
@@ -28,10 +28,10 @@ from agent.mcp.results import (
     StoredMemory,
     UserProfile,
 )
-from agent.tools.schema import FunctionParameters
-from memory import MemoryLayerError
-from memory.internals import redact_secrets
-from vectorstore import MissingExtra, VectorStoreError
+from tellback.agent.tools.schema import FunctionParameters
+from tellback.memory import MemoryLayerError
+from tellback.memory.internals import redact_secrets
+from tellback.vectorstore import MissingExtra, VectorStoreError
 
 if TYPE_CHECKING:
     import mcp_types

@@ -51,6 +51,6 @@ class McpServer(BaseModel):
     @property
     def is_local(self) -> bool:
         """Return whether it is a process of this machine, or listens on it."""
-        from memory.internals import is_loopback
+        from tellback.memory.internals import is_loopback
 
         return self.url is None or is_loopback(self.url)

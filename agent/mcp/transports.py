@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from agent.errors import ArgumentError
-from memory.internals import is_loopback
+from tellback.agent.errors import ArgumentError
+from tellback.memory.internals import is_loopback
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

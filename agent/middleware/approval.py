@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from dataclasses import dataclass, replace
 
-from agent.approval import (
+from tellback.agent.approval import (
     ApprovalDecision,
     ApprovalPolicy,
     ApprovalRequest,
@@ -18,10 +18,10 @@ from agent.approval import (
     Approver,
     approval_as_annotated,
 )
-from agent.errors import ArgumentError, ToolCallRefused
-from agent.events import ApprovalDecided, ApprovalRequested
-from agent.middleware.base import ToolHandler, ToolInvocation
-from agent.tools.base import AuthorizationDecision, Authorizer, ToolOutput
+from tellback.agent.errors import ArgumentError, ToolCallRefused
+from tellback.agent.events import ApprovalDecided, ApprovalRequested
+from tellback.agent.middleware.base import ToolHandler, ToolInvocation
+from tellback.agent.tools.base import AuthorizationDecision, Authorizer, ToolOutput
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from agent.providers.base import Delta, Request
-from agent.results import RunResult
-from agent.tools.base import Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
-from memory import Message, ToolCallBlock
+from tellback.agent.providers.base import Delta, Request
+from tellback.agent.results import RunResult
+from tellback.agent.tools.base import Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
+from tellback.memory import Message, ToolCallBlock
 
 
 class RunMiddleware:

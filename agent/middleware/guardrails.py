@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from agent.errors import ArgumentError, RequestRefused, check_count
-from agent.middleware.base import RunMiddleware
-from agent.tools.base import ToolContext
-from memory import Message
-from memory.internals import has_luhn_checksum
+from tellback.agent.errors import ArgumentError, RequestRefused, check_count
+from tellback.agent.middleware.base import RunMiddleware
+from tellback.agent.tools.base import ToolContext
+from tellback.memory import Message
+from tellback.memory.internals import has_luhn_checksum
 
 PromptCheck: TypeAlias = Callable[[str], str | None]
 """Function of a prompt that returns the reason to refuse it, in words for the user, or None."""

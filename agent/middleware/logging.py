@@ -6,10 +6,10 @@ import asyncio
 import logging
 import time
 
-from agent.errors import StopRun, ToolFailed
-from agent.middleware.base import ToolHandler, ToolInvocation
-from agent.results import ErrorRecord
-from agent.tools.base import ToolOutput
+from tellback.agent.errors import StopRun, ToolFailed
+from tellback.agent.middleware.base import ToolHandler, ToolInvocation
+from tellback.agent.results import ErrorRecord
+from tellback.agent.tools.base import ToolOutput
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from agent.errors import (
+from tellback.agent.errors import (
     ArgumentError,
     CircuitOpen,
     RateLimited,
@@ -26,10 +26,10 @@ from agent.errors import (
     check_count,
     check_seconds,
 )
-from agent.events import CircuitOpened, CircuitRejected
-from agent.middleware.base import ToolHandler, ToolInvocation
-from agent.providers.retrying import Backoff
-from agent.tools.base import ToolOutput
+from tellback.agent.events import CircuitOpened, CircuitRejected
+from tellback.agent.middleware.base import ToolHandler, ToolInvocation
+from tellback.agent.providers.retrying import Backoff
+from tellback.agent.tools.base import ToolOutput
 
 _log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.context_items import AnswerCitation
-from agent.errors import ProviderError, choice
-from agent.providers.base import (
+from tellback.agent.context_items import AnswerCitation
+from tellback.agent.errors import ProviderError, choice
+from tellback.agent.providers.base import (
     CitationPiece,
     Delta,
     ModelPiece,
@@ -27,9 +27,9 @@ from agent.providers.base import (
     ToolCallPiece,
     UsagePiece,
 )
-from agent.results import StopReason, Usage
-from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
-from memory.internals import MODEL, Block, OpaqueBlock
+from tellback.agent.results import StopReason, Usage
+from tellback.memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
+from tellback.memory.internals import MODEL, Block, OpaqueBlock
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from agent.context_items import MODEL_SOURCES, AnswerCitation
-from agent.errors import ArgumentError
-from agent.providers.base import (
+from tellback.agent.context_items import MODEL_SOURCES, AnswerCitation
+from tellback.agent.errors import ArgumentError
+from tellback.agent.providers.base import (
     SETTING_NAMES,
     Capabilities,
     CitationPiece,
@@ -33,7 +33,7 @@ from agent.providers.base import (
     UsagePiece,
     sampling_fields,
 )
-from agent.providers.http_provider import (
+from tellback.agent.providers.http_provider import (
     HttpProvider,
     ProviderEndpoint,
     ReplyReader,
@@ -44,11 +44,11 @@ from agent.providers.http_provider import (
     object_list,
     text_or_empty,
 )
-from agent.providers.schemas import anthropic_schema
-from agent.results import StopReason, Usage
-from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
-from memory.http import HttpClient, ServerEvent
-from memory.internals import Block, OpaqueBlock
+from tellback.agent.providers.schemas import anthropic_schema
+from tellback.agent.results import StopReason, Usage
+from tellback.memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
+from tellback.memory.http import HttpClient, ServerEvent
+from tellback.memory.internals import Block, OpaqueBlock
 
 FORMAT = "anthropic"
 _CITED_TEXT = "cited_text"

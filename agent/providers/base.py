@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from agent.context_items import AnswerCitation, Grounding
-from agent.errors import ArgumentError, Unsupported
-from agent.errors import choice as checked_choice
-from agent.results import StopReason, Usage
-from memory import Message
+from tellback.agent.context_items import AnswerCitation, Grounding
+from tellback.agent.errors import ArgumentError, Unsupported
+from tellback.agent.errors import choice as checked_choice
+from tellback.agent.results import StopReason, Usage
+from tellback.memory import Message
 
 _FLOAT_SETTINGS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 _SAMPLING_SETTINGS = (*(name for name in _FLOAT_SETTINGS if name != "repetition_penalty"), "top_k", "stop", "seed")

@@ -1,4 +1,4 @@
-"""Log of model calls: one line for each call under the logger ``agent.model_calls``, with sizes, times and usage.
+"""Log of model calls: one line for each call under the logger ``tellback.agent.model_calls``, with sizes, times and usage.
 
 Contents stay out unless they are asked for, and secrets in them are redacted. The same fields stand in the record's
 attribute ``model_call``, for programs that log in JSON.
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agent.providers.accumulator import Response
-from agent.providers.base import Request
-from agent.results import ErrorRecord
-from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.internals import Block, OpaqueBlock, redact_secrets
+from tellback.agent.providers.accumulator import Response
+from tellback.agent.providers.base import Request
+from tellback.agent.results import ErrorRecord
+from tellback.memory import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from tellback.memory.internals import Block, OpaqueBlock, redact_secrets
 
-_log = logging.getLogger("agent.model_calls")
+_log = logging.getLogger("tellback.agent.model_calls")
 
 
 @dataclass(frozen=True, slots=True)

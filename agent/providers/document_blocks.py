@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from agent.providers.base import Request
-from memory import DocumentBlock, LoadError, Message, TextBlock, ToolResultBlock, load_document
+from tellback.agent.providers.base import Request
+from tellback.memory import DocumentBlock, LoadError, Message, TextBlock, ToolResultBlock, load_document
 
 
 async def with_documents_as_text(request: Request) -> tuple[Request, list[str]]:

@@ -3,10 +3,10 @@
 The provider reads recalled items as data (``Request.grounding``) and says beside the quote only how sure it is, and
 when it held. It calls no tools and never quotes the present turn. What is quoted is chosen in ``quoting``.
 
-    >>> from agent import Request
-    >>> from agent.context_items import ContextItem, Grounding
-    >>> from agent.providers.accumulator import collect_response
-    >>> from memory import Message, run_sync
+    >>> from tellback.agent import Request
+    >>> from tellback.agent.context_items import ContextItem, Grounding
+    >>> from tellback.agent.providers.accumulator import collect_response
+    >>> from tellback.memory import Message, run_sync
     >>> item = ContextItem(1, "m1", "I moved to Lisbon in May.", speaker="Ana")
     >>> request = Request((Message.user("Where do I live?"),), grounding=Grounding(items=(item,)))
     >>> print(run_sync(collect_response(QuotingProvider(), request)).text)
@@ -19,11 +19,11 @@ import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from agent.context_items import AnswerCitation, Grounding
-from agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
-from agent.quoting import QuoteSelector, is_question
-from agent.results import StopReason
-from memory.internals import QUOTE_LIMIT, UtteranceKind, classify_utterance, with_days
+from tellback.agent.context_items import AnswerCitation, Grounding
+from tellback.agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
+from tellback.agent.quoting import QuoteSelector, is_question
+from tellback.agent.results import StopReason
+from tellback.memory.internals import QUOTE_LIMIT, UtteranceKind, classify_utterance, with_days
 
 NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
 NO_COMMANDS_TEXT = "That takes a model. Without one, I keep what you tell me and answer questions with quotes of it."

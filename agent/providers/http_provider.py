@@ -1,7 +1,7 @@
 """Base of providers over HTTP: endpoint, API key, JSON fields, errors translated, and the stream of a reply.
 
-Sending and receiving is ``memory.http``. A wire format defines the request body and how the frames of an answer are
-read.
+Sending and receiving is ``tellback.memory.http``. A wire format defines the request body and how the frames of an
+answer are read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import aclosing, contextmanager
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from agent.errors import ArgumentError, ContextOverflow, ProviderError, UnreadableToolCall
-from agent.providers.base import (
+from tellback.agent.errors import ArgumentError, ContextOverflow, ProviderError, UnreadableToolCall
+from tellback.agent.providers.base import (
     Capabilities,
     Delta,
     ModelPiece,
@@ -30,11 +30,11 @@ from agent.providers.base import (
     WarningPiece,
     check_request,
 )
-from agent.providers.document_blocks import with_documents_as_text
-from agent.providers.inline_thinking import InlineThinkingSplitter
-from agent.results import StopReason
-from memory.http import HttpClient, HttpConnectError, HttpError, HttpWait, ServerEvent
-from memory.internals import is_loopback
+from tellback.agent.providers.document_blocks import with_documents_as_text
+from tellback.agent.providers.inline_thinking import InlineThinkingSplitter
+from tellback.agent.results import StopReason
+from tellback.memory.http import HttpClient, HttpConnectError, HttpError, HttpWait, ServerEvent
+from tellback.memory.internals import is_loopback
 
 _COMPLAINT_LENGTH = 300
 _NOTICE_SECONDS = 5.0

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from agent.providers.base import Delta, TextPiece, TextWasThinking, ThinkingPiece
+from tellback.agent.providers.base import Delta, TextPiece, TextWasThinking, ThinkingPiece
 
 _CLOSING_TAGS: Final = {
     "<think>": "</think>",  # DeepSeek, Qwen and most others

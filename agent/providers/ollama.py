@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from agent.providers.base import (
+from tellback.agent.providers.base import (
     SETTING_NAMES,
     TOOL_CHOICES,
     Capabilities,
@@ -26,7 +26,7 @@ from agent.providers.base import (
     UsagePiece,
     sampling_fields,
 )
-from agent.providers.http_provider import (
+from tellback.agent.providers.http_provider import (
     HttpProvider,
     ReplyReader,
     bearer_header,
@@ -36,10 +36,10 @@ from agent.providers.http_provider import (
     object_list,
     text_or_empty,
 )
-from agent.results import StopReason, Usage
-from memory import ImageBlock, Message, TextBlock, ThinkingBlock
-from memory.http import HttpClient
-from memory.internals import Block
+from tellback.agent.results import StopReason, Usage
+from tellback.memory import ImageBlock, Message, TextBlock, ThinkingBlock
+from tellback.memory.http import HttpClient
+from tellback.memory.internals import Block
 
 
 def ollama_payload(request: Request, model: str) -> dict[str, Any]:

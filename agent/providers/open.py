@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from agent.errors import ArgumentError
+from tellback.agent.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from agent.providers.base import Provider
-    from agent.providers.openai import Server
-    from memory.http import HttpClient
+    from tellback.agent.providers.base import Provider
+    from tellback.agent.providers.openai import Server
+    from tellback.memory.http import HttpClient
 
 PROVIDER_KINDS: Final = ("openai", "anthropic", "ollama")
 DEFAULT_OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -81,14 +81,14 @@ def open_provider(
             needed += "; ANTHROPIC_API_KEY or OLLAMA_HOST where it is theirs"
         raise ArgumentError("model", model, needed)
     if endpoint.kind == "anthropic":
-        from agent.providers.anthropic import AnthropicProvider
+        from tellback.agent.providers.anthropic import AnthropicProvider
 
         return AnthropicProvider(endpoint.name, api_key=endpoint.key, base_url=endpoint.url, cache=True, client=client)
     if endpoint.kind == "ollama":
-        from agent.providers.ollama import OllamaProvider
+        from tellback.agent.providers.ollama import OllamaProvider
 
         return OllamaProvider(endpoint.name, base_url=endpoint.url, client=client)
-    from agent.providers.openai import OpenAICompatibleProvider
+    from tellback.agent.providers.openai import OpenAICompatibleProvider
 
     return OpenAICompatibleProvider(endpoint.url, endpoint.name, api_key=endpoint.key, client=client, server=server)
 

@@ -16,9 +16,9 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from agent.context_items import MODEL_SOURCES, AnswerCitation
-from agent.errors import ArgumentError
-from agent.providers.base import (
+from tellback.agent.context_items import MODEL_SOURCES, AnswerCitation
+from tellback.agent.errors import ArgumentError
+from tellback.agent.providers.base import (
     SETTING_NAMES,
     THINKING_MODES,
     TOOL_CHOICES,
@@ -37,7 +37,7 @@ from agent.providers.base import (
     WarningPiece,
     sampling_fields,
 )
-from agent.providers.http_provider import (
+from tellback.agent.providers.http_provider import (
     HttpProvider,
     ProviderEndpoint,
     ReplyReader,
@@ -50,11 +50,11 @@ from agent.providers.http_provider import (
     redacted_url,
     text_or_empty,
 )
-from agent.providers.schemas import openai_schema
-from agent.results import StopReason, Usage
-from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
-from memory.http import HttpClient, ServerEvent
-from memory.internals import OpaqueBlock
+from tellback.agent.providers.schemas import openai_schema
+from tellback.agent.results import StopReason, Usage
+from tellback.memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
+from tellback.memory.http import HttpClient, ServerEvent
+from tellback.memory.internals import OpaqueBlock
 
 Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
 """Servers of the format whose own fields are known."""

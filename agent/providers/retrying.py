@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.errors import ArgumentError, ProviderError
-from agent.providers.accumulator import open_stream
-from agent.providers.base import (
+from tellback.agent.errors import ArgumentError, ProviderError
+from tellback.agent.providers.accumulator import open_stream
+from tellback.agent.providers.base import (
     Capabilities,
     Delta,
     ModelPiece,
@@ -24,8 +24,8 @@ from agent.providers.base import (
     WaitPiece,
     capabilities_of,
 )
-from agent.results import Usage
-from memory.internals import is_remote
+from tellback.agent.results import Usage
+from tellback.memory.internals import is_remote
 
 
 @dataclass(frozen=True, slots=True)

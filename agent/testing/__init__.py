@@ -5,11 +5,18 @@ Only the contract needs pytest, which ``pip install -e '.[dev]'`` brings.
 
 from typing import TYPE_CHECKING
 
-from agent.testing.scripted import Reply, ScriptedProvider, call, mark_in, shown_items
-from agent.testing.servers import AnthropicServer, OllamaServer, OpenAIServer, RawReply, RecordedRequest, ScriptedServer
+from tellback.agent.testing.scripted import Reply, ScriptedProvider, call, mark_in, shown_items
+from tellback.agent.testing.servers import (
+    AnthropicServer,
+    OllamaServer,
+    OpenAIServer,
+    RawReply,
+    RecordedRequest,
+    ScriptedServer,
+)
 
 if TYPE_CHECKING:
-    from agent.testing.provider_contract import ProviderContract
+    from tellback.agent.testing.provider_contract import ProviderContract
 
 __all__ = [
     "AnthropicServer",
@@ -31,9 +38,9 @@ def __getattr__(name: str) -> object:
     if name != "ProviderContract":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from agent.testing.provider_contract import ProviderContract
+        from tellback.agent.testing.provider_contract import ProviderContract
     except ModuleNotFoundError as error:
-        from vectorstore import MissingExtra
+        from tellback.vectorstore import MissingExtra
 
         raise MissingExtra(f"{__name__}.{name}", "dev") from error
     return ProviderContract

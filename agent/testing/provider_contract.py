@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ProviderError, Unsupported
-from agent.providers.accumulator import Response, collect_response, open_stream
-from agent.providers.base import (
+from tellback.agent.errors import ProviderError, Unsupported
+from tellback.agent.providers.accumulator import Response, collect_response, open_stream
+from tellback.agent.providers.base import (
     Delta,
     ModelSettings,
     Provider,
@@ -30,9 +30,9 @@ from agent.providers.base import (
     UsagePiece,
     capabilities_of,
 )
-from agent.results import StopReason, Usage
-from agent.testing.scripted import Reply, call
-from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from tellback.agent.results import StopReason, Usage
+from tellback.agent.testing.scripted import Reply, call
+from tellback.memory import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 
 _ADD_TOOL = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 _SCHEMA = {"type": "object", "properties": {"zorb": {"type": "string"}}, "required": ["zorb"]}

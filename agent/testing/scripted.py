@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from agent.context.rendering import RenderedItem, parse_items
-from agent.errors import choice
-from agent.providers.base import Delta, Request, StopPiece, TextPiece, ThinkingPiece, ToolCallPiece, UsagePiece
-from agent.results import StopReason, Usage
-from memory import ToolCallBlock
+from tellback.agent.context.rendering import RenderedItem, parse_items
+from tellback.agent.errors import choice
+from tellback.agent.providers.base import Delta, Request, StopPiece, TextPiece, ThinkingPiece, ToolCallPiece, UsagePiece
+from tellback.agent.results import StopReason, Usage
+from tellback.memory import ToolCallBlock
 
 
 @dataclass(frozen=True, slots=True)

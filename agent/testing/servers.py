@@ -19,8 +19,8 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from agent.results import StopReason
-from agent.testing.scripted import Reply, arguments_text, text_pieces
+from tellback.agent.results import StopReason
+from tellback.agent.testing.scripted import Reply, arguments_text, text_pieces
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
-from agent.approval import Approver
-from agent.context_items import ContextItem
-from agent.errors import ArgumentError, choice
-from agent.events import Event, HookDispatcher
-from agent.providers.base import ToolSpec
-from agent.trust import TrustTracker
-from agent.usage import UsageLedger
-from memory import DocumentBlock, ImageBlock, TextBlock, Trust
+from tellback.agent.approval import Approver
+from tellback.agent.context_items import ContextItem
+from tellback.agent.errors import ArgumentError, choice
+from tellback.agent.events import Event, HookDispatcher
+from tellback.agent.providers.base import ToolSpec
+from tellback.agent.trust import TrustTracker
+from tellback.agent.usage import UsageLedger
+from tellback.memory import DocumentBlock, ImageBlock, TextBlock, Trust
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field
 
-from agent.errors import ToolFailed
-from agent.tools.function import FunctionTool
-from memory.internals import Clock, system_clock
+from tellback.agent.errors import ToolFailed
+from tellback.agent.tools.function import FunctionTool
+from tellback.memory.internals import Clock, system_clock
 
 _MAX_EXPRESSION_LENGTH = 500
 _MAX_EXPONENT = 10_000

@@ -18,10 +18,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent.errors import ArgumentError, ToolFailed, check_count
-from agent.tools.base import AnnotationOptions
-from agent.tools.function import FunctionTool
-from memory import Trust
+from tellback.agent.errors import ArgumentError, ToolFailed, check_count
+from tellback.agent.tools.base import AnnotationOptions
+from tellback.agent.tools.function import FunctionTool
+from tellback.memory import Trust
 
 _OPENS_RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 _OPEN_FAILURES = {errno.ELOOP: "links are not followed", errno.ENOTDIR: "no such folder"}

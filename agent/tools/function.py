@@ -23,12 +23,12 @@ from typing import Any, Unpack, overload
 
 import pydantic_core
 
-from agent.errors import ArgumentError, check_seconds
-from agent.providers.base import ToolSpec
-from agent.tools.base import AnnotationOptions, Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
-from agent.tools.schema import FunctionParameters, SchemaParameters
-from memory import DocumentBlock, ImageBlock, TextBlock, Trust
-from memory.internals import run_in_thread
+from tellback.agent.errors import ArgumentError, check_seconds
+from tellback.agent.providers.base import ToolSpec
+from tellback.agent.tools.base import AnnotationOptions, Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
+from tellback.agent.tools.schema import FunctionParameters, SchemaParameters
+from tellback.memory import DocumentBlock, ImageBlock, TextBlock, Trust
+from tellback.memory.internals import run_in_thread
 
 _EMPTY_OUTPUT = "done"
 

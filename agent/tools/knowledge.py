@@ -10,15 +10,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent.context.control_markup import defuse
-from agent.context.rendering import render_items
-from agent.context_items import item_from_passage
-from agent.errors import ArgumentError, ToolFailed
-from agent.events import MemoryRecalled
-from agent.tools.base import ToolContext
-from agent.tools.function import FunctionTool
-from agent.tools.memory import search_note
-from memory import KnowledgeBase, MemoryLayerError, Trust
+from tellback.agent.context.control_markup import defuse
+from tellback.agent.context.rendering import render_items
+from tellback.agent.context_items import item_from_passage
+from tellback.agent.errors import ArgumentError, ToolFailed
+from tellback.agent.events import MemoryRecalled
+from tellback.agent.tools.base import ToolContext
+from tellback.agent.tools.function import FunctionTool
+from tellback.agent.tools.memory import search_note
+from tellback.memory import KnowledgeBase, MemoryLayerError, Trust
 
 READING_KNOWLEDGE_TOOLS = ("search_documents", "list_documents", "document_stats")
 CHANGING_KNOWLEDGE_TOOLS = ("add_document", "remove_document")

@@ -16,16 +16,16 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from agent.context.memory_reader import NOT_SENSITIVE_FILTER
-from agent.context.rendering import render_items
-from agent.context_items import item_from_hit, with_standing
-from agent.errors import ArgumentError, ToolFailed
-from agent.events import MemoryDegraded
-from agent.results import MemoryAccess, MemoryPart
-from agent.tools.base import ToolContext
-from agent.tools.function import FunctionTool
-from memory import Hit, LongTermMemory, Memory, MemoryLayerError, RecallResult, Trust
-from memory.internals import Actor, Outcome, Passages, redact_secrets
+from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
+from tellback.agent.context.rendering import render_items
+from tellback.agent.context_items import item_from_hit, with_standing
+from tellback.agent.errors import ArgumentError, ToolFailed
+from tellback.agent.events import MemoryDegraded
+from tellback.agent.results import MemoryAccess, MemoryPart
+from tellback.agent.tools.base import ToolContext
+from tellback.agent.tools.function import FunctionTool
+from tellback.memory import Hit, LongTermMemory, Memory, MemoryLayerError, RecallResult, Trust
+from tellback.memory.internals import Actor, Outcome, Passages, redact_secrets
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")

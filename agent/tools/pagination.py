@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent.errors import ToolFailed, check_count
-from agent.tools.base import ToolContext, ToolOutput
-from agent.tools.function import FunctionTool
-from memory import TextBlock, Trust
+from tellback.agent.errors import ToolFailed, check_count
+from tellback.agent.tools.base import ToolContext, ToolOutput
+from tellback.agent.tools.function import FunctionTool
+from tellback.memory import TextBlock, Trust
 
 READ_MORE_TOOL = "read_more"
 

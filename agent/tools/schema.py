@@ -18,8 +18,8 @@ from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from agent.errors import ArgumentError, ToolFailed, shorten
-from agent.tools.base import ToolContext
+from tellback.agent.errors import ArgumentError, ToolFailed, shorten
+from tellback.agent.tools.base import ToolContext
 
 _SECTION_HEADING = re.compile(
     r"^(?:args|arguments|parameters|params|returns?|raises|yields?|examples?|notes?|attributes)\s*:?\s*$", re.I

@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from agent import Agent, QuotingProvider
 from benchmarks.about import command as command_words
 from benchmarks.about import load, moment, versions
 from benchmarks.documents.reading import measure_extraction, measure_speed
@@ -26,7 +25,8 @@ from benchmarks.documents.technical import (
     judge,
     technical_questions,
 )
-from memory import KnowledgeBase, SentenceEncoder, local_embedder, open_memory
+from tellback.agent import Agent, QuotingProvider
+from tellback.memory import KnowledgeBase, SentenceEncoder, local_embedder, open_memory
 
 Say = Callable[[str], None]
 _PASSAGES = 10

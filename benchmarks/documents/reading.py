@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory import KnowledgeBase, local_embedder, open_memory
-from memory.chunking import FixedChunker
-from memory.documents.loaders.html import HtmlLoader
-from memory.documents.loaders.pdf import PdfLoader
-from memory.embedders.protocol import passage_embedder
+from tellback.memory import KnowledgeBase, local_embedder, open_memory
+from tellback.memory.chunking import FixedChunker
+from tellback.memory.documents.loaders.html import HtmlLoader
+from tellback.memory.documents.loaders.pdf import PdfLoader
+from tellback.memory.embedders.protocol import passage_embedder
 
 _WORD = re.compile(r"\w+")
 _BATCH = 256

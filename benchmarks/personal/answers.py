@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent import Agent, AgentSettings, QuotingProvider
 from benchmarks.personal.cases import HALVES, Case, Question, cases_of
-from memory import LongTermMemory, local_embedder
-from memory.internals import LocalWordVectors
-from vectorstore import open_store
+from tellback.agent import Agent, AgentSettings, QuotingProvider
+from tellback.memory import LongTermMemory, local_embedder
+from tellback.memory.internals import LocalWordVectors
+from tellback.vectorstore import open_store
 
 FIRST, ANY, SECOND, RIGHT, MISLEADING = (
     "answer in the first quote",

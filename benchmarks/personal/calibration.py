@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.personal.cases import Case, cases_of
 from benchmarks.recall.system import BY_KEY, Options, opened
 from benchmarks.recall.task import Asked, Corpus
-from memory import Embedder, LocalEmbedder, RecallSettings, SentenceEncoder
-from memory.embedders.profile import PROBE_QUESTIONS
-from memory.internals import EmbedderProfile, known_profile
+from tellback.memory import Embedder, LocalEmbedder, RecallSettings, SentenceEncoder
+from tellback.memory.embedders.profile import PROBE_QUESTIONS
+from tellback.memory.internals import EmbedderProfile, known_profile
 
 _SETS = ("own-notes", "chat")
 _WEIGHTS = (0.45, 0.9, 1.3, 1.8)

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from memory import Memory
-from memory.internals import UtteranceKind
+from tellback.memory import Memory
+from tellback.memory.internals import UtteranceKind
 
 Half = Literal["choose", "report"]
 HALVES: tuple[Half, Half] = ("choose", "report")

@@ -20,7 +20,7 @@ from benchmarks.personal.figures import outcomes, rules_by_label
 from benchmarks.recall.system import BY_KEY, NotAvailable, Options, System, missing, opened
 from benchmarks.recall.task import Asked, Corpus
 from benchmarks.stores.results import machine
-from memory.internals import bootstrap
+from tellback.memory.internals import bootstrap
 
 DEPTH = 50
 _LOST = "statements lost"

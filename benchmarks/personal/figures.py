@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from benchmarks.personal.cases import HALVES, LABELS, STATEMENTS, Case, Question
 from benchmarks.recall.system import Answered
-from memory.internals import classify_utterance
+from tellback.memory.internals import classify_utterance
 
 _UNANSWERED = {"far": "far questions caught", "near": "near questions caught"}
 _OTHER = "another person's attribute given without a word"

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from agent import Agent, AgentSettings, QuotingProvider, RunResult
-from memory import open_memory
+from tellback.agent import Agent, AgentSettings, QuotingProvider, RunResult
+from tellback.memory import open_memory
 
 _LIVES = tuple(Path(__file__).with_name("data") / name for name in ("life.txt", "life-elias.txt"))
 NOTHING, REPLY = "-", "!"

@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from agent import Agent, QuotingProvider
 from benchmarks.personal.cases import HALVES
-from memory import KnowledgeBase, open_memory
+from tellback.agent import Agent, QuotingProvider
+from tellback.memory import KnowledgeBase, open_memory
 
 _DATA = Path(__file__).with_name("data")
 _PAGES = Path(__file__).parents[2] / "docs"

@@ -14,7 +14,7 @@ from benchmarks.recall.run import run_task
 from benchmarks.recall.system import BY_KEY, Options
 from benchmarks.recall.task import Task
 from benchmarks.recall.terminal import Row
-from memory import RecallSettings
+from tellback.memory import RecallSettings
 
 ALL = "all signals"
 Say = Callable[[str], None]

@@ -22,7 +22,7 @@ from benchmarks.recall.tasks import READ, SETS, tasks_of
 from benchmarks.recall.terminal import show
 from benchmarks.stores.asking import PROJECT
 from benchmarks.stores.results import machine
-from memory import RecallSettings
+from tellback.memory import RecallSettings
 
 _PACKAGES = ("tellback", "numpy", "wordllama", "tokenizers", "PyStemmer", "apsw", "sqlite-vec", "bm25s")
 _LARGEST = ("locomo-pooled", "squad", "cranfield")

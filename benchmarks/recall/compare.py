@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.recall.report import table
 from benchmarks.recall.results import AnswerRow, Results
 from benchmarks.recall.summary import WITH_INTERVALS, differences
-from memory.internals import ConfidenceInterval, bootstrap
+from tellback.memory.internals import ConfidenceInterval, bootstrap
 
 
 def compared(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.recall.task import Asked, Corpus, Status, Task
 from benchmarks.told import ELSE, TOLD, UNSEEN, Told
-from memory import Memory
+from tellback.memory import Memory
 
 OWN, OTHER = "in its own words", "in other words"
 ABSENT, OFF_TOPIC = "about what was not told", "about something else"

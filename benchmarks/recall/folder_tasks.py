@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from benchmarks.recall.task import Asked, Corpus, Task
-from memory import Memory
+from tellback.memory import Memory
 
 MEMORIES, QUESTIONS = "memories.jsonl", "questions.jsonl"
 _Text = Annotated[str, Field(min_length=1)]

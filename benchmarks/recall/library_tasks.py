@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.datasets import Library, cranfield, squad
 from benchmarks.recall.task import Asked, Corpus, Task
-from memory import Memory
+from tellback.memory import Memory
 
 ABSENT = "article absent"
 _SAMPLE = 400

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.datasets import Conversation, Question, locomo, squad
 from benchmarks.forms import FollowUp, follow_ups, named_alone, told_to_an_assistant
 from benchmarks.recall.task import Asked, Corpus, Task
-from memory import Memory
+from tellback.memory import Memory
 
 ADVERSARIAL = "adversarial"
 ANSWERABLE = ("single-hop", "temporal", "multi-hop", "open-domain")

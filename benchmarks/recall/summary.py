@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.metrics import MEASURES, mean
 from benchmarks.recall.results import AnswerRow, Fill, Results, read_results
-from memory.internals import bootstrap
+from tellback.memory.internals import bootstrap
 
 WITH_INTERVALS = ("R@1", "R@10", "MRR", "nDCG@10")
 REFUSED = ("adversarial",)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from benchmarks.recall.task import AS_OF, REFUSES, Asked, Corpus
-from memory import Memory, RecallSettings
+from tellback.memory import Memory, RecallSettings
 
 
 class NotAvailable(Exception):

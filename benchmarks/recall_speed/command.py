@@ -185,7 +185,7 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
             "help": (*TELLBACK, "--help"),
             "libraries": imports("numpy, pydantic, httpx"),
             "agent": imports("agent"),
-            "loop": (sys.executable, "-c", "from agent import Agent"),
+            "loop": (sys.executable, "-c", "from tellback.agent import Agent"),
         },
         rounds=given.rounds,
         seed=given.seed,
@@ -193,7 +193,7 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
     yield _ratio("tellback --version, of importing typer", 0, started["version"], started["typer"], 2.0)
     yield _ratio("tellback --help, of importing typer", 0, started["help"], started["typer"], 2.0)
     yield _ratio("import agent, of numpy, pydantic, httpx", 0, started["agent"], started["libraries"], 1.35)
-    yield _ratio("from agent import Agent, of the same", 0, started["loop"], started["libraries"], 1.35)
+    yield _ratio("from tellback.agent import Agent, of the same", 0, started["loop"], started["libraries"], 1.35)
 
 
 def _times(what: str, rows: int, seconds: Sequence[float], bound: float | None) -> Figure:

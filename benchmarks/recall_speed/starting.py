@@ -12,7 +12,7 @@ from time import perf_counter
 
 from benchmarks.stores.asking import PROJECT, environment
 
-TELLBACK = (sys.executable, "-c", "from agent.assistant.cli import main; main()")
+TELLBACK = (sys.executable, "-c", "from tellback.agent.assistant.cli import main; main()")
 
 
 def imports(names: str) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ rows = file.execute(
 assert len(rows) == 10
 """
 _BY_STORE = """
-from vectorstore import open_store
+from tellback.vectorstore import open_store
 store = open_store("sqlite:///" + {file!r})
 vector = next(store.scan(namespace={namespace!r}, embedded=True)).vector
 assert len(store.search(vector, 10, namespace={namespace!r})) == 10

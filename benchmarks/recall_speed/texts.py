@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.datasets import locomo
-from memory import Memory
+from tellback.memory import Memory
 
 LANE = "/conversation"
 """The store's namespace of the turns."""

@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks.recall_speed.texts import LANE, questions, turns
 from benchmarks.stores.cold import private_bytes
-from memory import LocalEmbedder, Memory, open_memory
-from memory.internals import local_available
-from vectorstore import Entry, Metric, Space, open_store
+from tellback.memory import LocalEmbedder, Memory, open_memory
+from tellback.memory.internals import local_available
+from tellback.vectorstore import Entry, Metric, Space, open_store
 
 _BATCH = 256
 _WARM_UP, _ASKED = 20, 200

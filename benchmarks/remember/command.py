@@ -23,7 +23,7 @@ from benchmarks.recall_speed.texts import own_turns
 from benchmarks.stores.asking import PROJECT, environment
 from benchmarks.stores.contenders import BY_KEY, missing
 from benchmarks.stores.results import machine
-from memory.internals import local_available
+from tellback.memory.internals import local_available
 
 _SIZES = (1_000, 10_000)
 _PEERS = ("sqlite-rows", "sqlite-vec", "chroma", "lancedb")

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.recall_speed.texts import turns
 from benchmarks.stores.adapter import Row
 from benchmarks.stores.contenders import BY_KEY
-from memory import LocalEmbedder, Memory
+from tellback.memory import LocalEmbedder, Memory
 
 _SINGLE, _FIRST = 42, 2
 

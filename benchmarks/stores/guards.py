@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import Entry, LifecycleStore, Space, open_store
+from tellback.vectorstore import Entry, LifecycleStore, Space, open_store
 
 _ROWS = 1_000
 _DIMENSION = 384

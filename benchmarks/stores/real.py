@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.datasets import cranfield, fingerprint, locomo, squad
 from benchmarks.stores.data import EXTRA, About, write
-from memory import LocalEmbedder
+from tellback.memory import LocalEmbedder
 
 _SETS = ("cranfield", "locomo", "squad")
 _LENGTHS = (24, 16, 36, 12, 30, 20, 42, 10, 27, 14, 33, 18, 39, 22, 45, 11)

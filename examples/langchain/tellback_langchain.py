@@ -15,8 +15,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.stores import ByteStore
 from langchain_core.vectorstores import VectorStore
 
-from memory import Embedder, HashingEmbedder, run_sync
-from vectorstore import Entry, Space, open_store
+from tellback.memory import Embedder, HashingEmbedder, run_sync
+from tellback.vectorstore import Entry, Space, open_store
 
 
 class TellbackEmbeddings(Embeddings):

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from semantic_text_splitter import TextSplitter
 
-from memory.chunking.protocol import Chunk
-from memory.chunking.sentences import TextSpan, strip_span
-from memory.chunking.text import SplitterChunker, add_overlap, has_words
+from tellback.memory.chunking.protocol import Chunk
+from tellback.memory.chunking.sentences import TextSpan, strip_span
+from tellback.memory.chunking.text import SplitterChunker, add_overlap, has_words
 
 _TAB = 8
 _CLOSES = re.compile(r"[ \t]*(?:[)\]}]|end\b|else\b|elif\b|elsif\b|except\b|catch\b|finally\b)")

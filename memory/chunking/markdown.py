@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from semantic_text_splitter import MarkdownSplitter
 
-from memory.chunking.protocol import Chunk
-from memory.chunking.sentences import TextSpan, split_sentences, strip_span
-from memory.chunking.text import SplitterChunker, add_overlap, has_words
+from tellback.memory.chunking.protocol import Chunk
+from tellback.memory.chunking.sentences import TextSpan, split_sentences, strip_span
+from tellback.memory.chunking.text import SplitterChunker, add_overlap, has_words
 
 MAX_TITLE_LENGTH = 200
 

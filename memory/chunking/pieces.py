@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from semantic_text_splitter import TextSplitter
 
-from memory.chunking.protocol import Chunk
-from memory.chunking.sentences import TextSpan, split_sentences, strip_span
-from memory.chunking.size import DEFAULT_SIZE, ChunkSize
-from memory.chunking.text import SplitterChunker, add_overlap
-from memory.errors import ArgumentError
-from memory.tokens.counter import TokenCounter
+from tellback.memory.chunking.protocol import Chunk
+from tellback.memory.chunking.sentences import TextSpan, split_sentences, strip_span
+from tellback.memory.chunking.size import DEFAULT_SIZE, ChunkSize
+from tellback.memory.chunking.text import SplitterChunker, add_overlap
+from tellback.memory.errors import ArgumentError
+from tellback.memory.tokens.counter import TokenCounter
 
 ChunkFunction: TypeAlias = Callable[[str], Iterable[str]]
 """Function that returns the pieces of a text, in their order."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memory.errors import ArgumentError
-from memory.tokens.counter import TokenCounter
+from tellback.memory.errors import ArgumentError
+from tellback.memory.tokens.counter import TokenCounter
 
 DEFAULT_SIZE = 1000
 """Characters, about 200 tokens: most paragraphs whole. A longer chunk dilutes a mean of token vectors and is

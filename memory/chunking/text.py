@@ -12,10 +12,10 @@ from typing import ClassVar
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from memory.chunking.protocol import Chunk
-from memory.chunking.sentences import TextSpan
-from memory.chunking.size import DEFAULT_SIZE, ChunkSize
-from memory.tokens.counter import TokenCounter
+from tellback.memory.chunking.protocol import Chunk
+from tellback.memory.chunking.sentences import TextSpan
+from tellback.memory.chunking.size import DEFAULT_SIZE, ChunkSize
+from tellback.memory.tokens.counter import TokenCounter
 
 SCRAP_DIVISOR = 8
 """A piece smaller than this part of what a chunk holds is a scrap."""

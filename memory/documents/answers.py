@@ -18,20 +18,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
-from memory.chunking.sentences import TextSpan
-from memory.documents.document import Passage
-from memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
-from memory.documents.sentences import (
+from tellback.memory.chunking.sentences import TextSpan
+from tellback.memory.documents.document import Passage
+from tellback.memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
+from tellback.memory.documents.sentences import (
     QUOTE_LIMIT,
     code_steps,
     quotable_spans,
     stating_spans,
     without_cross_references,
 )
-from memory.documents.table_rows import quoted_text
-from memory.retrieval.languages.agent_nouns import agent_nouns
-from memory.retrieval.languages.lexicon import lexicon_for
-from vectorstore import Analyzer
+from tellback.memory.documents.table_rows import quoted_text
+from tellback.memory.retrieval.languages.agent_nouns import agent_nouns
+from tellback.memory.retrieval.languages.lexicon import lexicon_for
+from tellback.vectorstore import Analyzer
 
 MAX_COMPARED = 24
 """Sentences whose meaning is compared: an encoder takes about 2 ms for each."""

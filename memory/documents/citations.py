@@ -12,11 +12,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.documents.answers import AnswerSentence, best_sentences
-from memory.documents.document import Passage
-from memory.documents.sentences import QUOTE_LIMIT, quotable_spans
-from memory.documents.table_rows import quoted_text
-from vectorstore import Analyzer
+from tellback.memory.documents.answers import AnswerSentence, best_sentences
+from tellback.memory.documents.document import Passage
+from tellback.memory.documents.sentences import QUOTE_LIMIT, quotable_spans
+from tellback.memory.documents.table_rows import quoted_text
+from tellback.vectorstore import Analyzer
 
 _SPACE = re.compile(r"\s+")
 

@@ -6,12 +6,12 @@ from collections.abc import Collection as Names
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.documents.document import document_mark
-from memory.documents.manifest import DocumentManifest, attach_documents
-from memory.long_term import LongTermMemory
-from memory.models import Memory
-from memory.partitions import DOCUMENTS, store_namespace
-from vectorstore import LifecycleStore, UnsupportedError, lifecycle_of
+from tellback.memory.documents.document import document_mark
+from tellback.memory.documents.manifest import DocumentManifest, attach_documents
+from tellback.memory.long_term import LongTermMemory
+from tellback.memory.models import Memory
+from tellback.memory.partitions import DOCUMENTS, store_namespace
+from tellback.vectorstore import LifecycleStore, UnsupportedError, lifecycle_of
 
 
 @dataclass(frozen=True, slots=True)

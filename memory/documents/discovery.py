@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from memory.documents.ignore_rules import (
+from tellback.memory.documents.ignore_rules import (
     IGNORE_FILES,
     NOT_BY_ENDING,
     IgnoreRules,
@@ -26,13 +26,13 @@ from memory.documents.ignore_rules import (
     ignore_files_above,
     read_ignore_files,
 )
-from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
-from memory.documents.loaders.base import LeftOut, Loader, UnknownFormat
-from memory.documents.loaders.registry import LoaderRegistry, Unreadable
-from memory.errors import ArgumentError, LoadError
-from memory.validation import checked_int
-from vectorstore import ArgumentError as StoreArgumentError
-from vectorstore import MissingExtra, VectorStoreError
+from tellback.memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
+from tellback.memory.documents.loaders.base import LeftOut, Loader, UnknownFormat
+from tellback.memory.documents.loaders.registry import LoaderRegistry, Unreadable
+from tellback.memory.errors import ArgumentError, LoadError
+from tellback.memory.validation import checked_int
+from tellback.vectorstore import ArgumentError as StoreArgumentError
+from tellback.vectorstore import MissingExtra, VectorStoreError
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A file or folder, or several."""

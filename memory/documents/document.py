@@ -17,10 +17,10 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Literal
 
-from memory.documents.loaders.base import LoadedDocument
-from memory.errors import ArgumentError
-from memory.models import Memory
-from memory.results import Hit, Omitted, RecallResult
+from tellback.memory.documents.loaders.base import LoadedDocument
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory
+from tellback.memory.results import Hit, Omitted, RecallResult
 
 _LINE_END = re.compile("\n")
 PAGE_BREAKS = "page_breaks"

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memory.chunking.protocol import Chunk, Chunker
-from memory.codec import from_entry, to_entry
-from memory.documents.collection import DocumentCollection
-from memory.documents.discovery import DocumentFile, GivenDocument
-from memory.documents.document import ANCHOR, LINE, PAGE_BREAKS, Document
-from memory.documents.ingest_report import IngestAction, IngestLine
-from memory.documents.manifest import DocumentRecord
-from memory.models import Memory, Source, Trust
-from memory.timestamps import to_aware
-from memory.write.embedding_service import EmbeddedText
-from vectorstore import Entry, Metadata, RevisionConflict, Vector
+from tellback.memory.chunking.protocol import Chunk, Chunker
+from tellback.memory.codec import from_entry, to_entry
+from tellback.memory.documents.collection import DocumentCollection
+from tellback.memory.documents.discovery import DocumentFile, GivenDocument
+from tellback.memory.documents.document import ANCHOR, LINE, PAGE_BREAKS, Document
+from tellback.memory.documents.ingest_report import IngestAction, IngestLine
+from tellback.memory.documents.manifest import DocumentRecord
+from tellback.memory.models import Memory, Source, Trust
+from tellback.memory.timestamps import to_aware
+from tellback.memory.write.embedding_service import EmbeddedText
+from tellback.vectorstore import Entry, Metadata, RevisionConflict, Vector
 
 _TITLE_LIMIT = 200
 _MIN_SECTION = 80

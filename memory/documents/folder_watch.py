@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memory.documents.discovery import Paths, check_paths
-from memory.documents.ignore_rules import IGNORE_FILES
-from memory.documents.ingest_report import IngestReport
-from memory.errors import ArgumentError
-from memory.runtime import run_in_thread
-from vectorstore import MissingExtra
+from tellback.memory.documents.discovery import Paths, check_paths
+from tellback.memory.documents.ignore_rules import IGNORE_FILES
+from tellback.memory.documents.ingest_report import IngestReport
+from tellback.memory.errors import ArgumentError
+from tellback.memory.runtime import run_in_thread
+from tellback.vectorstore import MissingExtra
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify

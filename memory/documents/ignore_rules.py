@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Final
 
-from memory.documents.loaders.registry import MEDIA_ENDINGS
+from tellback.memory.documents.loaders.registry import MEDIA_ENDINGS
 
 IGNORE_FILES: Final = (".gitignore", ".ignore")
 """Files whose patterns say what of their folder is left out; the later one has the last word."""

@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
-from memory.chunking.protocol import Chunker
-from memory.documents.collection import DocumentCollection
-from memory.documents.discovery import (
+from tellback.memory.chunking.protocol import Chunker
+from tellback.memory.documents.collection import DocumentCollection
+from tellback.memory.documents.discovery import (
     DocumentFile,
     FileSelection,
     GivenDocument,
@@ -29,8 +29,8 @@ from memory.documents.discovery import (
     discover_files,
     failure_line,
 )
-from memory.documents.document import Document, chunk_ids, content_hash, document_mark
-from memory.documents.document_writer import (
+from tellback.memory.documents.document import Document, chunk_ids, content_hash, document_mark
+from tellback.memory.documents.document_writer import (
     DocumentDraft,
     EmbeddedPlan,
     chunk_document,
@@ -39,16 +39,22 @@ from memory.documents.document_writer import (
     plan_document,
     write_plans,
 )
-from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnIngestProgress
-from memory.documents.known_documents import KnownDocuments, is_file_gone
-from memory.documents.loaders.base import LoadedDocument, Loader, read_file
-from memory.documents.loaders.registry import LoaderRegistry
-from memory.documents.manifest import DocumentRecord
-from memory.errors import LoadError
-from memory.partitions import DOCUMENTS
-from memory.timestamps import to_aware
-from memory.write.draft import Draft
-from memory.write.policy_runner import PolicyRules, apply_policies_apart, redacted_text, redaction_policies
+from tellback.memory.documents.ingest_report import (
+    IngestAction,
+    IngestLine,
+    IngestProgress,
+    IngestReport,
+    OnIngestProgress,
+)
+from tellback.memory.documents.known_documents import KnownDocuments, is_file_gone
+from tellback.memory.documents.loaders.base import LoadedDocument, Loader, read_file
+from tellback.memory.documents.loaders.registry import LoaderRegistry
+from tellback.memory.documents.manifest import DocumentRecord
+from tellback.memory.errors import LoadError
+from tellback.memory.partitions import DOCUMENTS
+from tellback.memory.timestamps import to_aware
+from tellback.memory.write.draft import Draft
+from tellback.memory.write.policy_runner import PolicyRules, apply_policies_apart, redacted_text, redaction_policies
 
 EMPTY_DOCUMENT_NOTE = "nothing to find in it"
 

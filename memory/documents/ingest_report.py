@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from memory.models import choice
+from tellback.memory.models import choice
 
 
 class IngestAction(StrEnum):

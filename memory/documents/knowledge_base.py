@@ -23,29 +23,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
-from memory.chunking.pieces import ChunkFunction
-from memory.codec import from_entry
-from memory.documents.answers import MAX_COMPARED, AnswerSentence, best_sentences, with_meaning
-from memory.documents.citations import Citation, cite
-from memory.documents.collection import DocumentCollection, open_collection
-from memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths, check_paths
-from memory.documents.document import Passage, Passages, passage_of, passages_of
-from memory.documents.document_writer import erase_document
-from memory.documents.folder_watch import WatchStep, watch_folders
-from memory.documents.ingest import IngestRun
-from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport, OnIngestProgress
-from memory.documents.loaders.base import Loader, checked_limits
-from memory.documents.loaders.content import known_content
-from memory.documents.loaders.registry import LoaderRegistry, type_names
-from memory.documents.manifest import DocumentRecord
-from memory.documents.table_rows import quoted_text
-from memory.errors import ArgumentError, LoadError, translating
-from memory.long_term import LongTermMemory
-from memory.partitions import DOCUMENTS, parse_store_namespace
-from memory.timestamps import to_aware
-from memory.validation import checked_int, checked_label, checked_labels, checked_text
-from vectorstore import Analyzer, Filter, lifecycle_of
+from tellback.memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
+from tellback.memory.chunking.pieces import ChunkFunction
+from tellback.memory.codec import from_entry
+from tellback.memory.documents.answers import MAX_COMPARED, AnswerSentence, best_sentences, with_meaning
+from tellback.memory.documents.citations import Citation, cite
+from tellback.memory.documents.collection import DocumentCollection, open_collection
+from tellback.memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths, check_paths
+from tellback.memory.documents.document import Passage, Passages, passage_of, passages_of
+from tellback.memory.documents.document_writer import erase_document
+from tellback.memory.documents.folder_watch import WatchStep, watch_folders
+from tellback.memory.documents.ingest import IngestRun
+from tellback.memory.documents.ingest_report import IngestAction, IngestLine, IngestReport, OnIngestProgress
+from tellback.memory.documents.loaders.base import Loader, checked_limits
+from tellback.memory.documents.loaders.content import known_content
+from tellback.memory.documents.loaders.registry import LoaderRegistry, type_names
+from tellback.memory.documents.manifest import DocumentRecord
+from tellback.memory.documents.table_rows import quoted_text
+from tellback.memory.errors import ArgumentError, LoadError, translating
+from tellback.memory.long_term import LongTermMemory
+from tellback.memory.partitions import DOCUMENTS, parse_store_namespace
+from tellback.memory.timestamps import to_aware
+from tellback.memory.validation import checked_int, checked_label, checked_labels, checked_text
+from tellback.vectorstore import Analyzer, Filter, lifecycle_of
 
 _SECTION: Final = "section"
 _COMPARED = 5
@@ -185,7 +185,7 @@ class KnowledgeBase:
         Only http and https, and only public addresses, those of *allowed_hosts* excepted; each redirect is under the
         same rules. Another form of address raises ``ArgumentError``; a page that cannot be fetched is a failed line.
         """
-        from memory.http.web_page import checked_page_url, fetch_page
+        from tellback.memory.http.web_page import checked_page_url, fetch_page
 
         name, limits = checked_page_url(url), self._loaders.limits
         try:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory.documents.collection import DocumentCollection
-from memory.documents.discovery import DocumentFile, GivenDocument
-from memory.documents.manifest import DocumentRecord
+from tellback.memory.documents.collection import DocumentCollection
+from tellback.memory.documents.discovery import DocumentFile, GivenDocument
+from tellback.memory.documents.manifest import DocumentRecord
 
 
 class KnownDocuments:

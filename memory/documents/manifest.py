@@ -14,17 +14,17 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
-from memory.partitions import DOCUMENTS, parse_store_namespace, store_namespace
-from memory.tables.erasers import ErasedItems
-from memory.timestamps import timestamp_from_text, timestamp_to_text
-from memory.validation import check_known_fields, checked_label, checked_labels, checked_text
-from vectorstore import Connection, DamageError, Database, Finding, TableComponent
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.memory.long_term import LongTermMemory
+from tellback.memory.partitions import DOCUMENTS, parse_store_namespace, store_namespace
+from tellback.memory.tables.erasers import ErasedItems
+from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text
+from tellback.memory.validation import check_known_fields, checked_label, checked_labels, checked_text
+from tellback.vectorstore import Connection, DamageError, Database, Finding, TableComponent
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageSource
+    from tellback.vectorstore.sqlite import SalvageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +262,12 @@ class ManifestEraser:
         return {entry.id for entry in entries if entry is not None}
 
     def _mark(self, manifest: DocumentManifest, record: DocumentRecord) -> str:
-        from memory.documents.document import document_mark
+        from tellback.memory.documents.document import document_mark
 
         return document_mark(self._memory.tombstones.key, "location", manifest.collection, record.location)
 
     def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[DocumentManifest, DocumentRecord]:
-        from memory.export_import.codec import read_time
+        from tellback.memory.export_import.codec import read_time
 
         check_known_fields(fields, _FIELDS)
         partition = store_namespace(namespace, DOCUMENTS, checked_label(fields.get("collection"), "item.collection"))

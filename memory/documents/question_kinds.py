@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from memory.retrieval.languages.lexicon import Lexicon, lexicon_for
+from tellback.memory.retrieval.languages.lexicon import Lexicon, lexicon_for
 
 
 class QuestionKind(StrEnum):

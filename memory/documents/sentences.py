@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memory.chunking.sentences import TextSpan, split_sentences, strip_span
-from memory.documents.table_rows import assignments, record_fields, table_rows
+from tellback.memory.chunking.sentences import TextSpan, split_sentences, strip_span
+from tellback.memory.documents.table_rows import assignments, record_fields, table_rows
 
 QUOTE_LIMIT = 400
 """Characters that a quote may have."""

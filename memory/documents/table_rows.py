@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from memory.chunking.sentences import TextSpan
-from memory.documents.loaders.records import named, write_record
+from tellback.memory.chunking.sentences import TextSpan
+from tellback.memory.documents.loaders.records import named, write_record
 
 _TABLE: Final = re.compile(
     r"^[ \t]*(\|[^\n]*)\n[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|?)+[ \t]*\n(?P<rows>(?:[ \t]*\|[^\n]*(?:\n|\Z))+)", re.MULTILINE

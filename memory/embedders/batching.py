@@ -14,11 +14,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
-from memory.errors import ArgumentError, EmbedderError
-from memory.tokens.counter import TokenCounter, checked_counter
-from memory.tokens.estimating_counter import EstimatingCounter
-from vectorstore.value_class import dataclass
+from tellback.memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
+from tellback.memory.errors import ArgumentError, EmbedderError
+from tellback.memory.tokens.counter import TokenCounter, checked_counter
+from tellback.memory.tokens.estimating_counter import EstimatingCounter
+from tellback.vectorstore.value_class import dataclass
 
 
 def check_embedder_input(texts: Sequence[str], kind: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.array_files import map_arrays, write_arrays
+from tellback.memory.embedders.array_files import map_arrays, write_arrays
 
 MAX_LETTERS: Final = 200
 """Letters of a text that is encoded here: a longer one has so many merges that the library is faster."""

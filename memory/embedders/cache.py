@@ -23,9 +23,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runt
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import TextVector, check_embedder_input, check_texts, distinct_texts, spread_vectors
-from memory.embedders.fingerprint import PROBES, is_same_model, names_weights, probe_embedder
-from memory.embedders.protocol import (
+from tellback.memory.embedders.batching import (
+    TextVector,
+    check_embedder_input,
+    check_texts,
+    distinct_texts,
+    spread_vectors,
+)
+from tellback.memory.embedders.fingerprint import PROBES, is_same_model, names_weights, probe_embedder
+from tellback.memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
     Embeddings,
@@ -35,12 +41,12 @@ from memory.embedders.protocol import (
     forget_texts,
     passage_embedder,
 )
-from memory.errors import ArgumentError
-from memory.http.requests import is_remote
-from vectorstore import Connection, Database, Finding, TableComponent, VectorStoreError
+from tellback.memory.errors import ArgumentError
+from tellback.memory.http.requests import is_remote
+from tellback.vectorstore import Connection, Database, Finding, TableComponent, VectorStoreError
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageSource, SqliteDatabase
+    from tellback.vectorstore.sqlite import SalvageSource, SqliteDatabase
 
 _log = logging.getLogger(__name__)
 
@@ -229,7 +235,7 @@ class SqliteEmbeddingCache:
         """Open a cache in a file of its own, which is made where there is none; ``close`` closes it."""
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentError("path", path, "the path of a file is needed")
-        from vectorstore.sqlite import SqliteDatabase
+        from tellback.vectorstore.sqlite import SqliteDatabase
 
         database = SqliteDatabase(Path(path))
         try:

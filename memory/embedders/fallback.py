@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_embedder_input
-from memory.embedders.fingerprint import is_same_model, probe_embedder, probe_similarity
-from memory.embedders.protocol import (
+from tellback.memory.embedders.batching import check_embedder_input
+from tellback.memory.embedders.fingerprint import is_same_model, probe_embedder, probe_similarity
+from tellback.memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
     Embeddings,
@@ -22,8 +22,8 @@ from memory.embedders.protocol import (
     embed_detailed,
     forget_texts,
 )
-from memory.errors import ArgumentError, EmbedderError
-from memory.http.requests import is_remote
+from tellback.memory.errors import ArgumentError, EmbedderError
+from tellback.memory.http.requests import is_remote
 
 T = TypeVar("T")
 

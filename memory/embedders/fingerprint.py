@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.normalization import normalize_rows
-from memory.embedders.protocol import Embedder
+from tellback.memory.embedders.normalization import normalize_rows
+from tellback.memory.embedders.protocol import Embedder
 
 
 def marked_fingerprint(fingerprint: str, probes: NDArray[np.float32]) -> str:

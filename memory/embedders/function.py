@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
-from memory.embedders.normalization import invalid_answer, normalize_rows
-from memory.embedders.protocol import EmbeddingKind
-from memory.errors import ArgumentError
-from memory.runtime import run_in_thread
-from memory.tokens.counter import TokenCounter
+from tellback.memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
+from tellback.memory.embedders.normalization import invalid_answer, normalize_rows
+from tellback.memory.embedders.protocol import EmbeddingKind
+from tellback.memory.errors import ArgumentError
+from tellback.memory.runtime import run_in_thread
+from tellback.memory.tokens.counter import TokenCounter
 
 TextFunction: TypeAlias = Callable[[Any], Any]
 """From a text to a vector, or from a list of texts to as many vectors; the answer may be awaitable."""

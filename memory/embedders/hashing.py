@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_embedder_input, check_positive_number
-from memory.embedders.protocol import EmbeddingKind
+from tellback.memory.embedders.batching import check_embedder_input, check_positive_number
+from tellback.memory.embedders.protocol import EmbeddingKind
 
 _WORD = re.compile(r"\w+")
 _GRAM = 3

@@ -12,13 +12,13 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
-from memory.embedders.normalization import invalid_answer, normalize_rows
-from memory.embedders.protocol import EmbeddingKind, measure_truncation
-from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
-from memory.http.client import HttpClient
-from memory.http.requests import checked_url, is_loopback
-from memory.tokens.counter import TokenCounter, counter_for_model
+from tellback.memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
+from tellback.memory.embedders.normalization import invalid_answer, normalize_rows
+from tellback.memory.embedders.protocol import EmbeddingKind, measure_truncation
+from tellback.memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
+from tellback.memory.http.client import HttpClient
+from tellback.memory.http.requests import checked_url, is_loopback
+from tellback.memory.tokens.counter import TokenCounter, counter_for_model
 
 BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000

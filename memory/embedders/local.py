@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.array_files import make_cache_folder, user_cache
-from memory.embedders.batching import check_embedder_input, check_texts, is_blank, split_batches
-from memory.embedders.byte_pairs import MAX_LETTERS, SPECIAL_PIECES, BytePairs, write_byte_pairs
-from memory.embedders.protocol import EmbeddingKind
-from memory.errors import EmbedderError
-from vectorstore import MissingExtra
-from vectorstore.internals import sorted_distinct
+from tellback.memory.embedders.array_files import make_cache_folder, user_cache
+from tellback.memory.embedders.batching import check_embedder_input, check_texts, is_blank, split_batches
+from tellback.memory.embedders.byte_pairs import MAX_LETTERS, SPECIAL_PIECES, BytePairs, write_byte_pairs
+from tellback.memory.embedders.protocol import EmbeddingKind
+from tellback.memory.errors import EmbedderError
+from tellback.vectorstore import MissingExtra
+from tellback.vectorstore.internals import sorted_distinct
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

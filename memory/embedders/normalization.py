@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.errors import EmbedderError
+from tellback.memory.errors import EmbedderError
 
 
 def normalize_rows(values: Sequence[Any], *, expected: int, who: str) -> NDArray[np.float32]:

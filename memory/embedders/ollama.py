@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from memory.embedders.http_embedder import HttpEmbedder, HttpEmbedderOptions
-from memory.errors import ArgumentError
+from tellback.memory.embedders.http_embedder import HttpEmbedder, HttpEmbedderOptions
+from tellback.memory.errors import ArgumentError
 
 BASE_URL = "http://127.0.0.1:11434"
 CONCURRENCY = 2

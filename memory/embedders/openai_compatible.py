@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from memory.embedders.http_embedder import HttpEmbedder, HttpEmbedderOptions
+from tellback.memory.embedders.http_embedder import HttpEmbedder, HttpEmbedderOptions
 
 
 class OpenAICompatibleEmbedder(HttpEmbedder):

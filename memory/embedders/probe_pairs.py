@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile
+from tellback.memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile
 
 PROBE_PAIRS: Final = (
     ("Where do I live?", "We rent a flat in Porto, third floor."),

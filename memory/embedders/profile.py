@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.errors import ArgumentError, EmbedderError
-from vectorstore import Metric, Space
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError, EmbedderError
+from tellback.vectorstore import Metric, Space
+from tellback.vectorstore.value_class import dataclass
 
 EmbeddingKind: TypeAlias = Literal["document", "query"]
 

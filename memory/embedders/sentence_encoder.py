@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_embedder_input, is_blank
-from memory.embedders.encoder_files import DIMENSION, WEIGHTS_MARK, encoder_installed, open_encoder_files
-from memory.embedders.fingerprint import names_weights
-from memory.embedders.protocol import Embedder, EmbeddingKind, Embeddings, Truncation, checked_embedder
-from memory.embedders.sentence_pieces import SentencePieces
-from memory.errors import ArgumentError
+from tellback.memory.embedders.batching import check_embedder_input, is_blank
+from tellback.memory.embedders.encoder_files import DIMENSION, WEIGHTS_MARK, encoder_installed, open_encoder_files
+from tellback.memory.embedders.fingerprint import names_weights
+from tellback.memory.embedders.protocol import Embedder, EmbeddingKind, Embeddings, Truncation, checked_embedder
+from tellback.memory.embedders.sentence_pieces import SentencePieces
+from tellback.memory.errors import ArgumentError
 
 MAX_TOKENS = 2048
 """Tokens of a text that count: some 1,500 words, which take a tenth of a second."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.array_files import map_arrays, write_arrays
+from tellback.memory.embedders.array_files import map_arrays, write_arrays
 
 SPACE: Final = "\u2581"
 """Mark of a blank at the beginning of a piece."""

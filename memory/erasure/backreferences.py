@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from memory.entry_store import EntryStore
-from memory.messages import USED
-from vectorstore import Entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.messages import USED
+from tellback.vectorstore import Entry
 
 DERIVED_FROM: Final = "derived_from"
 SOURCE_FIELDS: Final = (DERIVED_FROM, f"meta.{USED}")

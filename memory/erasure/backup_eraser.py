@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from memory.backup_files import kept_backups, locked_folder, read_mark, remove_mark, write_mark
-from memory.backups import remove_backup
-from memory.erasure.file_search import MIN_TEXT_LENGTH, run_search, text_pieces
-from memory.errors import NoSuchMemory
-from memory.results import Receipt
-from memory.runtime import run_sync
-from vectorstore import BusyError, Database
+from tellback.memory.backup_files import kept_backups, locked_folder, read_mark, remove_mark, write_mark
+from tellback.memory.backups import remove_backup
+from tellback.memory.erasure.file_search import MIN_TEXT_LENGTH, run_search, text_pieces
+from tellback.memory.errors import NoSuchMemory
+from tellback.memory.results import Receipt
+from tellback.memory.runtime import run_sync
+from tellback.vectorstore import BusyError, Database
 
 _SECONDS_TO_WAIT: Final = 60.0
 _log = logging.getLogger(__name__)

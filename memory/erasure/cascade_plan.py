@@ -11,19 +11,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from memory.codec import from_entry
-from memory.entry_store import EntryStore
-from memory.erasure.backreferences import DERIVED_FROM, SOURCE_FIELDS, ids_in_field, referenced_ids
-from memory.erasure.verbatim_match import VerbatimTexts
-from memory.history.protocol import HistoryRow
-from memory.messages import ToolCallBlock, calls_by_message
-from memory.models import Memory
-from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
-from memory.tables.operation_log import OperationLog
-from memory.write.crash_recovery import message_calls
-from memory.write.memory_writer import memory_from_message, quoted_ids
-from vectorstore import Entry
-from vectorstore.internals import scan_holding
+from tellback.memory.codec import from_entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.erasure.backreferences import DERIVED_FROM, SOURCE_FIELDS, ids_in_field, referenced_ids
+from tellback.memory.erasure.verbatim_match import VerbatimTexts
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.messages import ToolCallBlock, calls_by_message
+from tellback.memory.models import Memory
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
+from tellback.memory.tables.operation_log import OperationLog
+from tellback.memory.write.crash_recovery import message_calls
+from tellback.memory.write.memory_writer import memory_from_message, quoted_ids
+from tellback.vectorstore import Entry
+from tellback.vectorstore.internals import scan_holding
 
 MERGE_KIND: Final = "merge"
 _MAX_SEARCHED_TEXTS: Final = 64

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from itertools import chain, groupby
 
-from memory.history.rows import HistoryRows
-from memory.partitions import prefix_of
-from memory.retrieval.index.index_cache import IndexCache
-from memory.tables.erasers import ErasedItems
-from memory.write.embedding_service import EmbeddingService
-from vectorstore.value_class import dataclass
+from tellback.memory.history.rows import HistoryRows
+from tellback.memory.partitions import prefix_of
+from tellback.memory.retrieval.index.index_cache import IndexCache
+from tellback.memory.tables.erasers import ErasedItems
+from tellback.memory.write.embedding_service import EmbeddingService
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(eq=False)
@@ -27,10 +27,10 @@ class CachedVectorEraser:
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``, but the count is always 0: a count would tell of equal texts in other namespaces."""
-        from memory.codec import to_entry
-        from memory.messages import calls_by_message
-        from memory.models import Memory
-        from memory.write.memory_writer import memory_from_message
+        from tellback.memory.codec import to_entry
+        from tellback.memory.messages import calls_by_message
+        from tellback.memory.models import Memory
+        from tellback.memory.write.memory_writer import memory_from_message
 
         rows = sorted(gone.messages, key=lambda row: (row.session, row.sequence))
         sessions = [[row.message for row in group] for _, group in groupby(rows, lambda row: row.session)]
@@ -69,7 +69,7 @@ class SummaryEraser:
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``."""
-        from memory.erasure.verbatim_match import VerbatimTexts
+        from tellback.memory.erasure.verbatim_match import VerbatimTexts
 
         memories = [id for ids in gone.entries.values() for id in ids]
         return self.rows.erase_summaries(memories, VerbatimTexts(gone.texts).held_by, namespace=gone.namespace)

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from memory.backup_files import kept_backups
-from memory.entry_store import EntryStore
-from memory.models import Operation
-from memory.results import ExternalCopy
-from memory.tables.operation_log import NO_MEMORY, OperationLog
-from vectorstore import VectorStoreError
+from tellback.memory.backup_files import kept_backups
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.models import Operation
+from tellback.memory.results import ExternalCopy
+from tellback.memory.tables.operation_log import NO_MEMORY, OperationLog
+from tellback.vectorstore import VectorStoreError
 
 EXPORT_KIND: Final = "export"
 """The kind of the operations by which exports are recorded."""
@@ -78,7 +78,7 @@ class ExternalCopies:
 
 def _unfinished_copies(folders: Iterable[Path]) -> list[ExternalCopy]:
     """Return the unfinished copies in *folders*, after those of killed processes were removed."""
-    from vectorstore.sqlite import remove_abandoned_files, unfinished_files
+    from tellback.vectorstore.sqlite import remove_abandoned_files, unfinished_files
 
     copies = []
     for folder in sorted(folders):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from vectorstore import VectorStoreError
+from tellback.vectorstore import VectorStoreError
 
 MIN_TEXT_LENGTH: Final = 4
 """Shorter texts stand in any file by chance."""

@@ -16,30 +16,30 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import chain, islice
 from typing import Final
 
-from memory.codec import from_entry
-from memory.entry_store import ERASED_PAGE_SIZE, EntryStore
-from memory.erasure.backreferences import remove_backreferences
-from memory.erasure.backup_eraser import BackupEraser, BackupErasure, ForgottenPart
-from memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
-from memory.erasure.external_copies import ExternalCopies
-from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
-from memory.erasure.selection import ForgetSelection, SelectionResolver
-from memory.erasure.soft_deleter import SoftDeleter
-from memory.erasure.verify import verify_erasure
-from memory.errors import ArgumentError
-from memory.history.protocol import HistoryRow
-from memory.models import Memory, MemoryChange, Operation, Trust
-from memory.partitions import CONVERSATION, store_namespace
-from memory.results import ErasureVerification, Receipt
-from memory.selectors import ForgetSelectors
-from memory.tables.erasers import ErasedItems, Eraser, run_erasers
-from memory.tables.operation_log import OperationLog
-from memory.tables.soft_deletes import SoftDeletes
-from memory.tables.tombstones import Tombstones, history_partition, message_hashes
-from memory.timestamps import Clock
-from memory.write.access_control import Caller
-from memory.write.memory_writer import message_trust
-from vectorstore import Entry, VectorStoreError
+from tellback.memory.codec import from_entry
+from tellback.memory.entry_store import ERASED_PAGE_SIZE, EntryStore
+from tellback.memory.erasure.backreferences import remove_backreferences
+from tellback.memory.erasure.backup_eraser import BackupEraser, BackupErasure, ForgottenPart
+from tellback.memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
+from tellback.memory.erasure.external_copies import ExternalCopies
+from tellback.memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
+from tellback.memory.erasure.selection import ForgetSelection, SelectionResolver
+from tellback.memory.erasure.soft_deleter import SoftDeleter
+from tellback.memory.erasure.verify import verify_erasure
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.models import Memory, MemoryChange, Operation, Trust
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.results import ErasureVerification, Receipt
+from tellback.memory.selectors import ForgetSelectors
+from tellback.memory.tables.erasers import ErasedItems, Eraser, run_erasers
+from tellback.memory.tables.operation_log import OperationLog
+from tellback.memory.tables.soft_deletes import SoftDeletes
+from tellback.memory.tables.tombstones import Tombstones, history_partition, message_hashes
+from tellback.memory.timestamps import Clock
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.memory_writer import message_trust
+from tellback.vectorstore import Entry, VectorStoreError
 
 _DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
 """Time between two looks for due soft deletes of other processes."""

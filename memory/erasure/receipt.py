@@ -14,11 +14,11 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final
 
-from memory.erasure.cascade_plan import CascadePlan
-from memory.errors import ArgumentError
-from memory.results import ExternalCopy, Receipt
-from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore.persisted_names import RECEIPT_KIND
+from tellback.memory.erasure.cascade_plan import CascadePlan
+from tellback.memory.errors import ArgumentError
+from tellback.memory.results import ExternalCopy, Receipt
+from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text
+from tellback.vectorstore.persisted_names import RECEIPT_KIND
 
 _VERSION: Final = 1
 _HASH_BYTES: Final = 16

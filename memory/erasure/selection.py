@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
-from memory.entry_store import EntryStore
-from memory.errors import ArgumentError, NoSuchMemory
-from memory.history.protocol import HistoryRow
-from memory.models import Source
-from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
-from memory.scopes import Scopes, scope_filter
-from memory.selectors import ForgetSelectors
-from memory.tables.tombstones import Tombstones
-from memory.timestamps import Clock, timestamp_to_text, to_aware
-from memory.validation import checked_int, checked_label, checked_labels, checked_text
-from vectorstore import Filter
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.errors import ArgumentError, NoSuchMemory
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.models import Source
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
+from tellback.memory.scopes import Scopes, scope_filter
+from tellback.memory.selectors import ForgetSelectors
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.memory.timestamps import Clock, timestamp_to_text, to_aware
+from tellback.memory.validation import checked_int, checked_label, checked_labels, checked_text
+from tellback.vectorstore import Filter
 
 
 @dataclass(frozen=True, slots=True)

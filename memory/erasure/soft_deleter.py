@@ -9,21 +9,21 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memory.codec import from_entry
-from memory.entry_store import EntryStore
-from memory.erasure.backreferences import BACKREFERENCES, restore_backreferences
-from memory.erasure.backup_eraser import BackupEraser, ForgottenPart
-from memory.erasure.cascade_plan import is_archive, owner_of
-from memory.erasure.verbatim_match import VerbatimTexts
-from memory.errors import ArgumentError
-from memory.models import MemoryChange, Operation
-from memory.partitions import CONVERSATION, store_namespace
-from memory.tables.erasers import ErasedItems, Eraser, RestorableEraser
-from memory.tables.operation_log import OperationLog
-from memory.tables.soft_deletes import SoftDelete, SoftDeletes
-from memory.tables.tombstones import Tombstones, history_partition, message_hashes
-from memory.write.access_control import Caller
-from vectorstore import DamageError, Entry
+from tellback.memory.codec import from_entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.erasure.backreferences import BACKREFERENCES, restore_backreferences
+from tellback.memory.erasure.backup_eraser import BackupEraser, ForgottenPart
+from tellback.memory.erasure.cascade_plan import is_archive, owner_of
+from tellback.memory.erasure.verbatim_match import VerbatimTexts
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import MemoryChange, Operation
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.tables.erasers import ErasedItems, Eraser, RestorableEraser
+from tellback.memory.tables.operation_log import OperationLog
+from tellback.memory.tables.soft_deletes import SoftDelete, SoftDeletes
+from tellback.memory.tables.tombstones import Tombstones, history_partition, message_hashes
+from tellback.memory.write.access_control import Caller
+from tellback.vectorstore import DamageError, Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from memory.history.codec import texts_in_json
-from memory.messages import DocumentBlock, ImageBlock, Message, OpaqueBlock, TextBlock, ThinkingBlock, ToolResultBlock
-from vectorstore import Entry
+from tellback.memory.history.codec import texts_in_json
+from tellback.memory.messages import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+)
+from tellback.vectorstore import Entry
 
 
 def message_texts(message: Message) -> Iterator[str]:

@@ -15,20 +15,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from memory.backup_files import kept_backups
-from memory.entry_store import EntryStore
-from memory.erasure.bytes_search import byte_forms
-from memory.erasure.cascade_plan import owner_of
-from memory.erasure.file_search import MIN_TEXT_LENGTH, run_search, text_pieces
-from memory.erasure.receipt import receipt_hashes
-from memory.erasure.soft_deleter import SoftDeleter
-from memory.errors import ArgumentError
-from memory.messages import QUOTES, USED
-from memory.partitions import prefix_of
-from memory.results import ErasureVerification, Receipt, Remnant
-from memory.validation import checked_text
-from vectorstore import Database
-from vectorstore.sqlite import unfinished_files
+from tellback.memory.backup_files import kept_backups
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.erasure.bytes_search import byte_forms
+from tellback.memory.erasure.cascade_plan import owner_of
+from tellback.memory.erasure.file_search import MIN_TEXT_LENGTH, run_search, text_pieces
+from tellback.memory.erasure.receipt import receipt_hashes
+from tellback.memory.erasure.soft_deleter import SoftDeleter
+from tellback.memory.errors import ArgumentError
+from tellback.memory.messages import QUOTES, USED
+from tellback.memory.partitions import prefix_of
+from tellback.memory.results import ErasureVerification, Receipt, Remnant
+from tellback.memory.validation import checked_text
+from tellback.vectorstore import Database
+from tellback.vectorstore.sqlite import unfinished_files
 
 _FILE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 _EXEMPT_TABLES: Final = ("tombstones", "operation_changes", "documents")

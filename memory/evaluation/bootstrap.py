@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_positive_number
-from memory.errors import ArgumentError
+from tellback.memory.embedders.batching import check_positive_number
+from tellback.memory.errors import ArgumentError
 
 DRAWS = 2_000
 _DRAWS_AT_ONCE = 200

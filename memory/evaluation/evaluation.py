@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory.codec import DECLARED_FIELDS, from_entry
-from memory.embedders.batching import check_positive_number
-from memory.embedders.protocol import Embedder, embedder_space
-from memory.errors import ArgumentError
-from memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
-from memory.evaluation.questions import QUESTION_KINDS, EvaluationQuestion, make_questions
-from memory.http.requests import is_remote
-from memory.long_term import LongTermMemory
-from memory.partitions import ARCHIVE, parse_store_namespace, store_namespace
-from memory.retrieval.scoring.settings import RecallSettings
-from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from vectorstore import Analyzer, Entry, VectorStore, lifecycle_of, open_store
+from tellback.memory.codec import DECLARED_FIELDS, from_entry
+from tellback.memory.embedders.batching import check_positive_number
+from tellback.memory.embedders.protocol import Embedder, embedder_space
+from tellback.memory.errors import ArgumentError
+from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
+from tellback.memory.evaluation.questions import QUESTION_KINDS, EvaluationQuestion, make_questions
+from tellback.memory.http.requests import is_remote
+from tellback.memory.long_term import LongTermMemory
+from tellback.memory.partitions import ARCHIVE, parse_store_namespace, store_namespace
+from tellback.memory.retrieval.scoring.settings import RecallSettings
+from tellback.memory.write.access_control import SENSITIVE_REASON, may_embed_entry
+from tellback.vectorstore import Analyzer, Entry, VectorStore, lifecycle_of, open_store
 
 _BATCH = 256
 NamespacedEntry = tuple[str, Entry]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
-from memory.models import Memory
+from tellback.memory.models import Memory
 
 QuestionKind = Literal["words", "speaker", "date", "sentence", "answer"]
 QUESTION_KINDS: tuple[QuestionKind, ...] = get_args(QuestionKind)

@@ -22,18 +22,18 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 from pydantic import ValidationError
 
-from memory.codec import from_entry, to_metadata
-from memory.erasure.external_copies import EXPORT_KIND
-from memory.errors import ArgumentError, UnreadableExport
-from memory.export_import.report import ExportItem
-from memory.history.codec import checked_session, message_from_json, message_to_json
-from memory.history.protocol import HistoryRow
-from memory.messages import Message
-from memory.models import Memory, MemoryChange, Operation, Repetition, Source
-from memory.tables.embedder_probes import ProbeVectors
-from memory.tables.operation_log import IMPORT_KIND
-from memory.timestamps import to_aware
-from memory.validation import (
+from tellback.memory.codec import from_entry, to_metadata
+from tellback.memory.erasure.external_copies import EXPORT_KIND
+from tellback.memory.errors import ArgumentError, UnreadableExport
+from tellback.memory.export_import.report import ExportItem
+from tellback.memory.history.codec import checked_session, message_from_json, message_to_json
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.messages import Message
+from tellback.memory.models import Memory, MemoryChange, Operation, Repetition, Source
+from tellback.memory.tables.embedder_probes import ProbeVectors
+from tellback.memory.tables.operation_log import IMPORT_KIND
+from tellback.memory.timestamps import to_aware
+from tellback.memory.validation import (
     check_known_fields,
     checked_actor,
     checked_int,
@@ -42,8 +42,8 @@ from memory.validation import (
     checked_memory,
     checked_text,
 )
-from vectorstore import Entry, Metric, Space, Vector
-from vectorstore.persisted_names import EXPORT_FORMAT
+from tellback.vectorstore import Entry, Metric, Space, Vector
+from tellback.vectorstore.persisted_names import EXPORT_FORMAT
 
 EXPORT_VERSION: Final = 1
 _MAX_COUNT: Final = 10**12 - 1

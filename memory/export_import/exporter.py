@@ -16,10 +16,10 @@ from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
-from memory.entry_store import EntryStore
-from memory.erasure.external_copies import EXPORT_KIND, STREAM_PATH
-from memory.errors import ArgumentError
-from memory.export_import.codec import (
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.erasure.external_copies import EXPORT_KIND, STREAM_PATH
+from tellback.memory.errors import ArgumentError
+from tellback.memory.export_import.codec import (
     ExportManifest,
     item_line,
     lines_hasher,
@@ -30,18 +30,18 @@ from memory.export_import.codec import (
     tombstone_fields,
     vector_to_text,
 )
-from memory.export_import.report import ExportItem, ExportReport
-from memory.models import MemoryChange
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
-from memory.scopes import Scopes, scope_filter
-from memory.tables.erasers import ExportedPart
-from memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog
-from memory.tables.tombstones import Tombstones
-from memory.validation import checked_labels
-from memory.write.access_control import Caller
-from memory.write.embedding_service import EmbeddingService
-from vectorstore import Filter, Finding
-from vectorstore.sqlite import atomic_write, remove_abandoned_files
+from tellback.memory.export_import.report import ExportItem, ExportReport
+from tellback.memory.models import MemoryChange
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
+from tellback.memory.scopes import Scopes, scope_filter
+from tellback.memory.tables.erasers import ExportedPart
+from tellback.memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.memory.validation import checked_labels
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.embedding_service import EmbeddingService
+from tellback.vectorstore import Filter, Finding
+from tellback.vectorstore.sqlite import atomic_write, remove_abandoned_files
 
 _PAGE_SIZE: Final = 256
 _BUFFER_BYTES: Final = 1 << 20

@@ -11,15 +11,20 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from memory.erasure.external_copies import EXPORT_KIND
-from memory.export_import.codec import message_from_item, operation_from_item, session_from_item, tombstone_from_item
-from memory.export_import.import_job import ImportJob
-from memory.export_import.reader import ExportLine
-from memory.export_import.report import ExportItem
-from memory.tables.erasers import ExportedPart
-from memory.tables.tombstones import history_partition, message_hashes
-from memory.write.policies.base import RedactionPolicy
-from memory.write.policy_runner import redacted_message, redacted_text
+from tellback.memory.erasure.external_copies import EXPORT_KIND
+from tellback.memory.export_import.codec import (
+    message_from_item,
+    operation_from_item,
+    session_from_item,
+    tombstone_from_item,
+)
+from tellback.memory.export_import.import_job import ImportJob
+from tellback.memory.export_import.reader import ExportLine
+from tellback.memory.export_import.report import ExportItem
+from tellback.memory.tables.erasers import ExportedPart
+from tellback.memory.tables.tombstones import history_partition, message_hashes
+from tellback.memory.write.policies.base import RedactionPolicy
+from tellback.memory.write.policy_runner import redacted_message, redacted_text
 
 _NAME_FIELDS = ("session", "source", "location", "collection")
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TypeAlias
 
-from memory.entry_store import EntryStore
-from memory.export_import.reader import CheckedExport
-from memory.export_import.report import ImportLine, ImportMode, ImportReport
-from memory.models import Memory, MemoryChange, Trust
-from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
-from memory.tables.embedder_probes import ProbeVectors
-from memory.tables.operation_log import IMPORT_KIND, OperationLog
-from memory.tables.tombstones import Tombstones
-from memory.write.access_control import Caller
-from memory.write.policies.base import NEAR_DUPLICATE_KEY
-from vectorstore import Entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.export_import.reader import CheckedExport
+from tellback.memory.export_import.report import ImportLine, ImportMode, ImportReport
+from tellback.memory.models import Memory, MemoryChange, Trust
+from tellback.memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
+from tellback.memory.tables.embedder_probes import ProbeVectors
+from tellback.memory.tables.operation_log import IMPORT_KIND, OperationLog
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.policies.base import NEAR_DUPLICATE_KEY
+from tellback.vectorstore import Entry
 
 OnImportProgress: TypeAlias = Callable[[int, int], object] | None
 """Called with the number of items done so far, and of all."""

@@ -14,29 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from memory.codec import from_entry
-from memory.entry_store import EntryStore
-from memory.erasure.external_copies import ExternalCopies
-from memory.errors import ArgumentError, NotTrusted
-from memory.export_import.history_importer import HistoryImporter
-from memory.export_import.import_job import ImportJob, OnImportProgress
-from memory.export_import.memory_importer import MemoryImporter
-from memory.export_import.policy_check import ImportPolicyCheck
-from memory.export_import.reader import ExportLine, check_export
-from memory.export_import.report import ImportMode, ImportReport
-from memory.export_import.vector_adoption import adopt_vectors, check_model
-from memory.models import Trust
-from memory.partitions import CONVERSATION, store_namespace
-from memory.tables.erasers import ErasedItems, Eraser, ExportedPart, run_erasers
-from memory.tables.idempotency_keys import IdempotencyKeys
-from memory.tables.operation_log import OperationLog, namespace_replaced
-from memory.tables.tombstones import Tombstones
-from memory.timestamps import Clock
-from memory.write.access_control import Caller
-from memory.write.draft import Draft
-from memory.write.embedding_service import EmbeddingService
-from memory.write.policy_runner import PolicyRules, redaction_policies
-from vectorstore import Entry
+from tellback.memory.codec import from_entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.erasure.external_copies import ExternalCopies
+from tellback.memory.errors import ArgumentError, NotTrusted
+from tellback.memory.export_import.history_importer import HistoryImporter
+from tellback.memory.export_import.import_job import ImportJob, OnImportProgress
+from tellback.memory.export_import.memory_importer import MemoryImporter
+from tellback.memory.export_import.policy_check import ImportPolicyCheck
+from tellback.memory.export_import.reader import ExportLine, check_export
+from tellback.memory.export_import.report import ImportMode, ImportReport
+from tellback.memory.export_import.vector_adoption import adopt_vectors, check_model
+from tellback.memory.models import Trust
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.tables.erasers import ErasedItems, Eraser, ExportedPart, run_erasers
+from tellback.memory.tables.idempotency_keys import IdempotencyKeys
+from tellback.memory.tables.operation_log import OperationLog, namespace_replaced
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.memory.timestamps import Clock
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.draft import Draft
+from tellback.memory.write.embedding_service import EmbeddingService
+from tellback.memory.write.policy_runner import PolicyRules, redaction_policies
+from tellback.vectorstore import Entry
 
 _REVISION_BATCH: Final = 1000
 

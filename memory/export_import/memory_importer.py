@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from memory.codec import from_entry, to_entry, to_metadata
-from memory.export_import.codec import extra_fields, memory_from_item, vector_from_item, version_fields
-from memory.export_import.import_job import ImportJob, comparable_content
-from memory.export_import.reader import ExportLine
-from memory.export_import.report import ExportItem, ImportLine
-from memory.models import Memory, MemoryChange
-from memory.partitions import ARCHIVE, archived_id, store_namespace
-from memory.results import KNOWN, Outcome, Report
-from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
-from memory.timestamps import Clock
-from memory.write.draft import Draft
-from memory.write.embedding_service import EmbeddedText
-from memory.write.provenance import counts_since, replacement_change, retired_entry
-from vectorstore import Entry
+from tellback.memory.codec import from_entry, to_entry, to_metadata
+from tellback.memory.export_import.codec import extra_fields, memory_from_item, vector_from_item, version_fields
+from tellback.memory.export_import.import_job import ImportJob, comparable_content
+from tellback.memory.export_import.reader import ExportLine
+from tellback.memory.export_import.report import ExportItem, ImportLine
+from tellback.memory.models import Memory, MemoryChange
+from tellback.memory.partitions import ARCHIVE, archived_id, store_namespace
+from tellback.memory.results import KNOWN, Outcome, Report
+from tellback.memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
+from tellback.memory.timestamps import Clock
+from tellback.memory.write.draft import Draft
+from tellback.memory.write.embedding_service import EmbeddedText
+from tellback.memory.write.provenance import counts_since, replacement_change, retired_entry
+from tellback.vectorstore import Entry
 
 _KEPT_REASON: Final = "what is here was said otherwise, and stays as it is"
 _PENDING_REASON: Final = "made when the memory embeds again"

@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from memory.codec import entry_text, from_entry, to_entry
-from memory.export_import.codec import memory_from_item, vector_from_item, without_version_fields
-from memory.export_import.import_job import ImportJob, comparable_content
-from memory.export_import.reader import ExportLine, turn_key
-from memory.export_import.report import ExportItem
-from memory.models import Memory
-from memory.results import Outcome
-from memory.timestamps import Clock
-from memory.write.draft import Draft, drafts_to_store
-from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
-from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
-from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import VectorStore, open_store
+from tellback.memory.codec import entry_text, from_entry, to_entry
+from tellback.memory.export_import.codec import memory_from_item, vector_from_item, without_version_fields
+from tellback.memory.export_import.import_job import ImportJob, comparable_content
+from tellback.memory.export_import.reader import ExportLine, turn_key
+from tellback.memory.export_import.report import ExportItem
+from tellback.memory.models import Memory
+from tellback.memory.results import Outcome
+from tellback.memory.timestamps import Clock
+from tellback.memory.write.draft import Draft, drafts_to_store
+from tellback.memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
+from tellback.memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
+from tellback.memory.write.similar_memories import SimilarMemoryLookup
+from tellback.vectorstore import VectorStore, open_store
 
 
 @dataclass(slots=True)

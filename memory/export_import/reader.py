@@ -15,8 +15,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from memory.errors import ArgumentError, UnreadableExport
-from memory.export_import.codec import (
+from tellback.memory.errors import ArgumentError, UnreadableExport
+from tellback.memory.export_import.codec import (
     ExportManifest,
     extra_fields,
     lines_hasher,
@@ -29,12 +29,12 @@ from memory.export_import.codec import (
     tombstone_from_item,
     vector_from_item,
 )
-from memory.export_import.report import ExportItem
-from memory.models import Memory
-from memory.partitions import DOCUMENTS, store_namespace
-from memory.tables.erasers import ExportedPart
-from memory.validation import checked_int, checked_label
-from memory.write.policies.base import NEAR_DUPLICATE_KEY
+from tellback.memory.export_import.report import ExportItem
+from tellback.memory.models import Memory
+from tellback.memory.partitions import DOCUMENTS, store_namespace
+from tellback.memory.tables.erasers import ExportedPart
+from tellback.memory.validation import checked_int, checked_label
+from tellback.memory.write.policies.base import NEAR_DUPLICATE_KEY
 
 MAX_LINE_BYTES: Final = 1 << 28
 """The longest line in bytes: a message may carry a document."""

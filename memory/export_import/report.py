@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from memory.models import choice
-from memory.results import Outcome, Report
-from vectorstore import Finding
+from tellback.memory.models import choice
+from tellback.memory.results import Outcome, Report
+from tellback.vectorstore import Finding
 
 ImportMode: TypeAlias = Literal["replace", "merge", "upsert"]
 """Treatment of what is here already: everything is replaced; it stays; it stays and is corrected where it differs."""

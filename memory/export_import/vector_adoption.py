@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from memory.embedders.fingerprint import is_same_model, probe_embedder
-from memory.embedders.protocol import Embedder
-from memory.export_import.import_job import ImportJob
-from memory.write.embedding_service import EmbeddingService
-from vectorstore import Metric, Space
+from tellback.memory.embedders.fingerprint import is_same_model, probe_embedder
+from tellback.memory.embedders.protocol import Embedder
+from tellback.memory.export_import.import_job import ImportJob
+from tellback.memory.write.embedding_service import EmbeddingService
+from tellback.vectorstore import Metric, Space
 
 
 async def check_model(job: ImportJob, embedding: EmbeddingService) -> None:

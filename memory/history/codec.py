@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memory.errors import ArgumentError
-from memory.validation import checked_int, checked_text
+from tellback.memory.errors import ArgumentError
+from tellback.memory.validation import checked_int, checked_text
 
 if TYPE_CHECKING:
-    from memory.messages import Message, Role
+    from tellback.memory.messages import Message, Role
 
 _ROLES = ("system", "user", "assistant", "tool")
 _NAME_LIMIT = 1024
@@ -36,7 +36,7 @@ def message_to_json(message: Message, argument: str) -> str:
 
 def message_from_json(text: str) -> Message:
     """Return the message that *text* stores."""
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
     return Message.model_validate_json(text)
 
@@ -48,7 +48,7 @@ def messages_to_json(messages: Sequence[Message]) -> list[str]:
 
 def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
     """Return *messages* if they are a list of messages; what a history gives is a ``StoredMessage``, and has one."""
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
         raise ArgumentError("messages", messages, "a list of messages is needed")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from memory.history.protocol import HistoryRow, HistoryStorage
-from memory.history.rows import HistoryRows
+from tellback.memory.history.protocol import HistoryRow, HistoryStorage
+from tellback.memory.history.rows import HistoryRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class HistoryCopy:
     @classmethod
     async def of(cls, storage: HistoryStorage, namespace: str) -> HistoryCopy:
         """Return a copy of what *storage* has in *namespace* now."""
-        from vectorstore.sqlite import InMemoryDatabase
+        from tellback.vectorstore.sqlite import InMemoryDatabase
 
         messages = [
             HistoryRow(namespace, info.session, stored.sequence, stored.message, stored.at, stored.memory or "")

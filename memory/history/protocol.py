@@ -2,7 +2,7 @@
 
 A storage keeps everything and filters nothing; what a model sees of it is the business of a window policy.
 
-    >>> from memory import InMemoryHistory, Message, run_sync
+    >>> from tellback.memory import InMemoryHistory, Message, run_sync
     >>> history = InMemoryHistory()
     >>> run_sync(history.append("s1", [Message.user("Hello"), Message.assistant("Good morning")]))
     [1, 2]
@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from memory.errors import ArgumentError
-from memory.history.codec import checked_sequences, checked_summary_name
-from memory.validation import checked_text
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.codec import checked_sequences, checked_summary_name
+from tellback.memory.validation import checked_text
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
-    from memory.messages import Message, Role
+    from tellback.memory.messages import Message, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory.errors import ArgumentError
-from memory.history.codec import message_from_json
-from memory.timestamps import timestamp_to_text
-from vectorstore import Connection
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.codec import message_from_json
+from tellback.memory.timestamps import timestamp_to_text
+from tellback.vectorstore import Connection
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
 LOOK_AHEAD = 256
 """Messages beyond those that go that are looked at, so that no call is parted from its results."""
@@ -32,8 +32,8 @@ LOOK_AHEAD = 256
 class Retention:
     """Bounds of every session of a storage; at least one of *messages* and *idle*.
 
-    - *messages*: the newest so many, whole groups (``memory.messages.groups``), the newest group always. System
-      messages neither count nor go.
+    - *messages*: the newest so many, whole groups (``tellback.memory.messages.groups``), the newest group always.
+      System messages neither count nor go.
     - *idle*: a session to which nothing was added for longer is empty, its system messages gone too; one that is
       taken up again begins anew.
     - *unremembered*: what becomes of a message over these limits that long-term memory has not taken yet. "keep":
@@ -79,7 +79,7 @@ def first_retained(head: Sequence[tuple[int, Message]], excess: int, *, whole: b
     *head* are the oldest messages of a session without its system messages; *whole*: they are all it has, and the
     newest group stays whatever it is. None: more of them are needed to say it.
     """
-    from memory.messages import message_groups
+    from tellback.memory.messages import message_groups
 
     groups = message_groups([message for _, message in head])
     dropped = 0
@@ -164,6 +164,6 @@ def _read_message(role: Any, text: str) -> Message:
     try:
         return message_from_json(text)
     except ValueError:  # damaged: reading it will say so, adding to the session must not fail for it
-        from memory.messages import Message
+        from tellback.memory.messages import Message
 
         return Message(role=role)

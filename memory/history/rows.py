@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from memory.errors import ArgumentError
-from memory.history import retention as bounds
-from memory.history.codec import (
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history import retention as bounds
+from tellback.memory.history.codec import (
     check_paging,
     checked_namespace,
     checked_roles,
@@ -24,9 +24,9 @@ from memory.history.codec import (
     json_fragment,
     messages_to_json,
 )
-from memory.history.protocol import HistoryRow, SessionInfo, StoredMessage, Summary, checked_summary
-from memory.history.retention import Retention, checked_retention
-from memory.history.schema import (
+from tellback.memory.history.protocol import HistoryRow, SessionInfo, StoredMessage, Summary, checked_summary
+from tellback.memory.history.retention import Retention, checked_retention
+from tellback.memory.history.schema import (
     INSERT_MESSAGE,
     MESSAGE_COLUMNS,
     MESSAGES_FROM,
@@ -40,11 +40,11 @@ from memory.history.schema import (
     history_checksum,
     summary_checksum,
 )
-from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, to_aware
-from vectorstore import Connection, DamageError, Database, Finding
+from tellback.memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, to_aware
+from tellback.vectorstore import Connection, DamageError, Database, Finding
 
 if TYPE_CHECKING:
-    from memory.messages import Message, Role
+    from tellback.memory.messages import Message, Role
 
 _GROUP_SIZE: Final = 200
 _MAX_INTEGER: Final = 2**63 - 1
@@ -212,7 +212,7 @@ class HistoryRows:
             "JOIN history_messages AS l ON l.session = g.key AND l.sequence = g.last"
         )
         bound = (checked_namespace(namespace), self._session_cutoff())
-        from memory.messages import TITLE, message_excerpt
+        from tellback.memory.messages import TITLE, message_excerpt
 
         sessions = []
         with self.database.read() as connection:

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from memory.history.codec import message_from_json
-from memory.history.protocol import HistoryRow, Summary
-from memory.timestamps import timestamp_from_text
-from vectorstore import Connection, DamageError, Finding, TableComponent
+from tellback.memory.history.codec import message_from_json
+from tellback.memory.history.protocol import HistoryRow, Summary
+from tellback.memory.timestamps import timestamp_from_text
+from tellback.vectorstore import Connection, DamageError, Finding, TableComponent
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageSource
+    from tellback.vectorstore.sqlite import SalvageSource
 
 MESSAGE_COLUMNS: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
 _STORED_COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"

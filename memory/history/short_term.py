@@ -12,11 +12,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 
-from memory.errors import translating
-from memory.history.codec import checked_messages, checked_namespace, checked_session
-from memory.history.protocol import Conversation, HistoryStorage, StoredMessage, checked_history
-from memory.history.windows import FullWindow, Window, WindowPolicy, checked_window_policy, window_of
-from memory.messages import Message, Role
+from tellback.memory.errors import translating
+from tellback.memory.history.codec import checked_messages, checked_namespace, checked_session
+from tellback.memory.history.protocol import Conversation, HistoryStorage, StoredMessage, checked_history
+from tellback.memory.history.windows import FullWindow, Window, WindowPolicy, checked_window_policy, window_of
+from tellback.memory.messages import Message, Role
 
 
 @translating

@@ -12,14 +12,14 @@ from functools import wraps
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from memory.history.codec import checked_sequences
-from memory.history.retention import Retention
-from memory.history.rows import HistoryRows
-from memory.timestamps import Clock, system_clock
-from vectorstore import Database
+from tellback.memory.history.codec import checked_sequences
+from tellback.memory.history.retention import Retention
+from tellback.memory.history.rows import HistoryRows
+from tellback.memory.timestamps import Clock, system_clock
+from tellback.vectorstore import Database
 
 if TYPE_CHECKING:
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -77,6 +77,6 @@ class InMemoryHistory(SqliteHistory):
     """``SqliteHistory`` in a database of its own, in the memory of the process."""
 
     def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
-        from vectorstore.sqlite import InMemoryDatabase
+        from tellback.vectorstore.sqlite import InMemoryDatabase
 
         super().__init__(InMemoryDatabase(), clock=clock, retention=retention)

@@ -18,15 +18,15 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TypeAlias
 
-from memory.errors import ArgumentError
-from memory.history.codec import checked_messages, checked_summary_name
-from memory.history.protocol import Conversation, StoredMessage, Summary
-from memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy, checked_window_policy
-from memory.messages import Message, message_groups
-from memory.runtime import run_in_thread
-from memory.tokens.counter import TokenCounter, checked_counter
-from memory.tokens.estimating_counter import EstimatingCounter
-from vectorstore.persisted_names import SUMMARY_METADATA_KEY
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.codec import checked_messages, checked_summary_name
+from tellback.memory.history.protocol import Conversation, StoredMessage, Summary
+from tellback.memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy, checked_window_policy
+from tellback.memory.messages import Message, message_groups
+from tellback.memory.runtime import run_in_thread
+from tellback.memory.tokens.counter import TokenCounter, checked_counter
+from tellback.memory.tokens.estimating_counter import EstimatingCounter
+from tellback.vectorstore.persisted_names import SUMMARY_METADATA_KEY
 
 Summarizer: TypeAlias = Callable[[str, Sequence[Message]], str | Awaitable[str]]
 """Gets the summary so far (empty at first) and the messages to add to it, oldest first; returns the new summary."""

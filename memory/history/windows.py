@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from memory.errors import ArgumentError
-from memory.history.codec import checked_messages
-from memory.history.protocol import Conversation
-from memory.messages import Message, conversation_turns, message_groups
-from memory.tokens.counter import TokenCounter, checked_counter, message_tokens
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.codec import checked_messages
+from tellback.memory.history.protocol import Conversation
+from tellback.memory.messages import Message, conversation_turns, message_groups
+from tellback.memory.tokens.counter import TokenCounter, checked_counter, message_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class WindowPolicy(Protocol):
     """Chooses from a conversation, oldest message first. Pure: it keeps nothing and changes no message.
 
     - System messages are always kept, and come first, in their order.
-    - Of the others the newest are kept, without gaps: groups (``memory.messages.groups``) from the end, whole.
+    - Of the others the newest are kept, without gaps: groups (``tellback.memory.messages.groups``) from the end, whole.
     - The newest group is kept even where it exceeds the limit; ``over_budget`` then says so.
     - No messages give an empty window, and the messages of a window give the same window.
     """

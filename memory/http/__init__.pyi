@@ -1,4 +1,4 @@
-"""The names of ``memory.http``; the package imports each when it is first used."""
+"""The names of ``tellback.memory.http``; the package imports each when it is first used."""
 
 from ..errors import HttpConnectError as HttpConnectError
 from ..errors import HttpError as HttpError

@@ -26,11 +26,11 @@ from typing import Any, Self, TypeVar
 import httpx
 from httpx_sse import EventSource
 
-from memory.errors import ArgumentError, HttpConnectError, HttpError, HttpStatusError, HttpTimeout
-from memory.http.redaction import error_message, header_secrets, redact_line, safe_url
-from memory.http.requests import checked_headers, checked_url, encode_json, is_loopback
-from memory.http.retry import MAX_RETRY_AFTER, backoff_delay, is_retriable, retry_after_delay, retry_exchange
-from memory.timestamps import Clock, system_clock
+from tellback.memory.errors import ArgumentError, HttpConnectError, HttpError, HttpStatusError, HttpTimeout
+from tellback.memory.http.redaction import error_message, header_secrets, redact_line, safe_url
+from tellback.memory.http.requests import checked_headers, checked_url, encode_json, is_loopback
+from tellback.memory.http.retry import MAX_RETRY_AFTER, backoff_delay, is_retriable, retry_after_delay, retry_exchange
+from tellback.memory.timestamps import Clock, system_clock
 
 __all__ = ["HttpClient", "HttpWait", "ServerEvent", "Timeouts"]
 
@@ -89,10 +89,10 @@ class HttpClient:
     """Sends JSON, receives JSON or event streams; safe to use from several event loops.
 
     What may pass (no connection, the answers 408, 409, 429 and 5xx) is tried again *retries* times, as
-    ``memory.http.retry`` says; a stream only until it has begun. A silent server is not asked again, nor this machine
-    where nothing listens. Redirects are not followed: they would carry the headers to another place. *offline* refuses
-    every address but this machine's own. *max_body* and *max_event* are in bytes. *transport* replaces the network in
-    tests.
+    ``tellback.memory.http.retry`` says; a stream only until it has begun. A silent server is not asked again, nor this
+    machine where nothing listens. Redirects are not followed: they would carry the headers to another place. *offline*
+    refuses every address but this machine's own. *max_body* and *max_event* are in bytes. *transport* replaces the
+    network in tests.
     """
 
     def __init__(

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from memory.errors import ArgumentError
-from memory.http.redaction import safe_url
+from tellback.memory.errors import ArgumentError
+from tellback.memory.http.redaction import safe_url
 
 
 def checked_url(url: str, argument: str = "url") -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from memory.errors import HttpError
+from tellback.memory.errors import HttpError
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from memory.errors import ArgumentError, LoadError
-from memory.http.redaction import safe_url
-from memory.http.requests import checked_url
+from tellback.memory.errors import ArgumentError, LoadError
+from tellback.memory.http.redaction import safe_url
+from tellback.memory.http.requests import checked_url
 
 _MAX_REDIRECTS: Final = 5
 _CONNECT_SECONDS: Final = 10.0

@@ -14,18 +14,18 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import (
+from tellback.memory.embedders.batching import (
     TextVector,
     check_embedder_input,
     check_positive_number,
     distinct_texts,
     spread_vectors,
 )
-from memory.embedders.normalization import normalize_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation
-from memory.errors import ArgumentError, EmbedderError
-from memory.onnx.model_files import ModelFiles, find_model, register_once
-from memory.runtime import run_in_thread
+from tellback.memory.embedders.normalization import normalize_rows
+from tellback.memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation
+from tellback.memory.errors import ArgumentError, EmbedderError
+from tellback.memory.onnx.model_files import ModelFiles, find_model, register_once
+from tellback.memory.runtime import run_in_thread
 
 Pooling = Literal["mean", "cls", "last", "none"]
 _SENTENCE_OUTPUT = "sentence_embedding"

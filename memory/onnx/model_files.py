@@ -19,9 +19,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Literal
 
-from memory.embedders.array_files import user_cache
-from memory.errors import ArgumentError, EmbedderError
-from vectorstore import MissingExtra
+from tellback.memory.embedders.array_files import user_cache
+from tellback.memory.errors import ArgumentError, EmbedderError
+from tellback.vectorstore import MissingExtra
 
 EXTRA: Final = "encoder"
 Task = Literal["embedding", "reranking"]

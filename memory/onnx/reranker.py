@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
-from memory.embedders.batching import check_positive_number, check_texts
-from memory.errors import ArgumentError
-from memory.onnx.model_files import find_model, register_once
+from tellback.memory.embedders.batching import check_positive_number, check_texts
+from tellback.memory.errors import ArgumentError
+from tellback.memory.onnx.model_files import find_model, register_once
 
 
 class OnnxReranker:

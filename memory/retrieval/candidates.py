@@ -13,32 +13,32 @@ from datetime import date, tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
-from memory.retrieval.index.index_sync import IndexSynchronizer
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.validity import ValidityFilter, combine_filters
-from memory.retrieval.languages.agent_nouns import agent_nouns
-from memory.retrieval.languages.lexicon import Lexicon
-from memory.retrieval.query import Query
-from memory.retrieval.query_analysis import analyze_question, remove_names, remove_time
-from memory.retrieval.scoring.attributes import attribute_candidates
-from memory.retrieval.scoring.conversation_scorer import score_conversation
-from memory.retrieval.scoring.document_scorer import score_documents
-from memory.retrieval.scoring.features import (
+from tellback.memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
+from tellback.memory.retrieval.index.index_sync import IndexSynchronizer
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.turn_links import NO_ROW
+from tellback.memory.retrieval.index.validity import ValidityFilter, combine_filters
+from tellback.memory.retrieval.languages.agent_nouns import agent_nouns
+from tellback.memory.retrieval.languages.lexicon import Lexicon
+from tellback.memory.retrieval.query import Query
+from tellback.memory.retrieval.query_analysis import analyze_question, remove_names, remove_time
+from tellback.memory.retrieval.scoring.attributes import attribute_candidates
+from tellback.memory.retrieval.scoring.conversation_scorer import score_conversation
+from tellback.memory.retrieval.scoring.document_scorer import score_documents
+from tellback.memory.retrieval.scoring.features import (
     AnalyzedQuestion,
     NamespaceQuery,
     TermFrequencies,
     date_fit,
     neighbour_window,
 )
-from memory.retrieval.scoring.scores import ScoredCandidates
-from memory.retrieval.scoring.settings import RecallSettings
-from memory.timestamps import to_zone
-from vectorstore import Filter, Vector, VectorStore, View
-from vectorstore.internals import sorted_distinct
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.scoring.scores import ScoredCandidates
+from tellback.memory.retrieval.scoring.settings import RecallSettings
+from tellback.memory.timestamps import to_zone
+from tellback.vectorstore import Filter, Vector, VectorStore, View
+from tellback.vectorstore.internals import sorted_distinct
+from tellback.vectorstore.value_class import dataclass
 
 Rows = NDArray[np.int64]
 IdFilter = Callable[[list[str]], NDArray[np.bool_]]

@@ -18,12 +18,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.validity import ValidityFilter
-from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
-from memory.retrieval.scoring.superseded import statement_times
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.validity import ValidityFilter
+from tellback.memory.retrieval.index.vocabulary import NO_TERM
+from tellback.memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
+from tellback.memory.retrieval.scoring.superseded import statement_times
 
 Terms = tuple[int, ...]
 _MAX_TERMS: Final = 10

@@ -15,18 +15,18 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.codec import from_entry
-from memory.models import Memory
-from memory.partitions import DOCUMENTS, parse_store_namespace
-from memory.results import Hit, Omitted, RecallResult
-from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.validity import combine_filters
-from memory.retrieval.query import EXCHANGE, NeighbourExpansion, Query
-from memory.retrieval.token_budget import OVER_BUDGET
-from vectorstore import Filter, View
+from tellback.memory.codec import from_entry
+from tellback.memory.models import Memory
+from tellback.memory.partitions import DOCUMENTS, parse_store_namespace
+from tellback.memory.results import Hit, Omitted, RecallResult
+from tellback.memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.turn_links import NO_ROW
+from tellback.memory.retrieval.index.validity import combine_filters
+from tellback.memory.retrieval.query import EXCHANGE, NeighbourExpansion, Query
+from tellback.memory.retrieval.token_budget import OVER_BUDGET
+from tellback.vectorstore import Filter, View
 
 MAX_EXCHANGE_TURNS = 12
 """Turns of an exchange on either side of a hit; a longer run of one speaker is a speech."""

@@ -14,21 +14,28 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.codec import from_entry
-from memory.models import Memory
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, prefix_of, store_namespace
-from memory.results import RecallResult, RecallStage, TermMatch, WhyNot
-from memory.retrieval.candidates import NamespaceSearcher, SearchTarget
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.languages.utterances import with_utterance
-from memory.retrieval.query import Query
-from memory.retrieval.scoring.features import AnalyzedQuestion, neighbour_window
-from memory.retrieval.scoring.scores import RankedCandidate
-from memory.retrieval.scoring.soft_matching import QuestionTerms, term_similarities, weigh_terms
-from vectorstore import VectorStore, View
-from vectorstore.internals import sorted_distinct
+from tellback.memory.codec import from_entry
+from tellback.memory.models import Memory
+from tellback.memory.partitions import (
+    ARCHIVE,
+    CONVERSATION,
+    DOCUMENTS,
+    parse_store_namespace,
+    prefix_of,
+    store_namespace,
+)
+from tellback.memory.results import RecallResult, RecallStage, TermMatch, WhyNot
+from tellback.memory.retrieval.candidates import NamespaceSearcher, SearchTarget
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.turn_links import NO_ROW
+from tellback.memory.retrieval.index.vocabulary import NO_TERM
+from tellback.memory.retrieval.languages.utterances import with_utterance
+from tellback.memory.retrieval.query import Query
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, neighbour_window
+from tellback.memory.retrieval.scoring.scores import RankedCandidate
+from tellback.memory.retrieval.scoring.soft_matching import QuestionTerms, term_similarities, weigh_terms
+from tellback.vectorstore import VectorStore, View
+from tellback.vectorstore.internals import sorted_distinct
 
 _PARTITION_NAMES = {CONVERSATION: "the conversation", DOCUMENTS: "the documents", ARCHIVE: "the archive"}
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from memory.retrieval.candidates import SearchTarget, caller_filters
-from memory.retrieval.index.record import demotion, stored_importance
-from memory.retrieval.index.validity import combine_filters
-from memory.retrieval.query import Query
-from memory.retrieval.scoring.confidence import TopicConfidence, abstention_bounds, topic_confidence
-from memory.retrieval.scoring.features import importance_scores, scale_to_maximum
-from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores, sum_features
-from memory.retrieval.scoring.settings import RecallSettings
-from vectorstore import Entry, VectorStore
+from tellback.memory.retrieval.candidates import SearchTarget, caller_filters
+from tellback.memory.retrieval.index.record import demotion, stored_importance
+from tellback.memory.retrieval.index.validity import combine_filters
+from tellback.memory.retrieval.query import Query
+from tellback.memory.retrieval.scoring.confidence import TopicConfidence, abstention_bounds, topic_confidence
+from tellback.memory.retrieval.scoring.features import importance_scores, scale_to_maximum
+from tellback.memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores, sum_features
+from tellback.memory.retrieval.scoring.settings import RecallSettings
+from tellback.vectorstore import Entry, VectorStore
 
 FALLBACK_NOTE = "this store finds by plain text and vector search alone; one with a lifecycle ranks better"
 _COSINE_WEIGHT = 0.45

@@ -10,14 +10,14 @@ from inspect import isawaitable, iscoroutinefunction
 from math import isfinite
 from typing import Any, TypeVar
 
-from memory.results import Hit, RecallResult
-from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.long_question import excerpt
-from memory.retrieval.query import Query
-from memory.retrieval.scoring.scores import QueryVariant
-from memory.retrieval.token_budget import pack_hits
-from memory.runtime import run_in_thread
-from vectorstore.value_class import dataclass
+from tellback.memory.results import Hit, RecallResult
+from tellback.memory.retrieval.hooks import RecallHooks
+from tellback.memory.retrieval.long_question import excerpt
+from tellback.memory.retrieval.query import Query
+from tellback.memory.retrieval.scoring.scores import QueryVariant
+from tellback.memory.retrieval.token_budget import pack_hits
+from tellback.memory.runtime import run_in_thread
+from tellback.vectorstore.value_class import dataclass
 
 T = TypeVar("T")
 _MAX_CHARACTERS = 2000

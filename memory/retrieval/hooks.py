@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import isfinite
 from typing import TypeAlias
 
-from memory.errors import ArgumentError
-from memory.validation import checked_int
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.memory.validation import checked_int
+from tellback.vectorstore.value_class import dataclass
 
 RewriteHook: TypeAlias = Callable[[str, Sequence[str]], str | Awaitable[str]]
 ExpandHook: TypeAlias = Callable[[str], Sequence[str] | Awaitable[Sequence[str]]]

@@ -17,16 +17,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.models import Memory, Trust
-from memory.results import Profile, ProfileEntry, ProfileTopic
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.languages.profile_topics import profile_topics
-from memory.retrieval.languages.statement_patterns import kin_meanings, statement_words
-from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement, is_kin
-from memory.retrieval.scoring.newer_statements import spoken_alone
-from memory.retrieval.scoring.superseded import statement_times
-from vectorstore.value_class import dataclass
+from tellback.memory.models import Memory, Trust
+from tellback.memory.results import Profile, ProfileEntry, ProfileTopic
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.languages.profile_topics import profile_topics
+from tellback.memory.retrieval.languages.statement_patterns import kin_meanings, statement_words
+from tellback.memory.retrieval.languages.statements import (
+    StatementAnalysis,
+    StatementFeature,
+    analyze_statement,
+    is_kin,
+)
+from tellback.memory.retrieval.scoring.newer_statements import spoken_alone
+from tellback.memory.retrieval.scoring.superseded import statement_times
+from tellback.vectorstore.value_class import dataclass
 
 MAX_STATEMENTS: Final = 4_000
 """Newest statements of persons that a profile is made of: reading and analyzing so many takes about half a second."""

@@ -11,17 +11,17 @@ from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
 
-from memory.errors import ArgumentError
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS
-from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.index.validity import ValidityFilter
-from memory.retrieval.scoring.scores import QueryVariant
-from memory.scopes import Scopes, scope_filter
-from memory.timestamps import to_aware
-from memory.tokens.counter import TextMeasure, measuring_function
-from memory.validation import checked_bool, checked_int, checked_labels, checked_number
-from vectorstore import Filter, Vector
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS
+from tellback.memory.retrieval.hooks import RecallHooks
+from tellback.memory.retrieval.index.validity import ValidityFilter
+from tellback.memory.retrieval.scoring.scores import QueryVariant
+from tellback.memory.scopes import Scopes, scope_filter
+from tellback.memory.timestamps import to_aware
+from tellback.memory.tokens.counter import TextMeasure, measuring_function
+from tellback.memory.validation import checked_bool, checked_int, checked_labels, checked_number
+from tellback.vectorstore import Filter, Vector
+from tellback.vectorstore.value_class import dataclass
 
 EXCHANGE: Final = "exchange"
 NeighbourExpansion: TypeAlias = int | Literal["exchange"]

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from memory.retrieval.index.record import ROLES
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.languages.dates import find_dates
-from memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
-from memory.retrieval.languages.question_time import find_question_time
-from memory.retrieval.languages.statement_patterns import statement_pattern
-from memory.retrieval.languages.statements import asked_attributes, people_of
-from memory.retrieval.scoring.features import AnalyzedQuestion
+from tellback.memory.retrieval.index.record import ROLES
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.languages.dates import find_dates
+from tellback.memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
+from tellback.memory.retrieval.languages.question_time import find_question_time
+from tellback.memory.retrieval.languages.statement_patterns import statement_pattern
+from tellback.memory.retrieval.languages.statements import asked_attributes, people_of
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
 _IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff]"

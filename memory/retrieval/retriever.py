@@ -15,16 +15,16 @@ from typing import TypeVar, Unpack
 
 import numpy as np
 
-from memory.codec import from_entry
-from memory.embedders.protocol import WordVectors
-from memory.errors import ArgumentError
-from memory.models import Memory
-from memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
-from memory.results import Conflict, Omitted, Profile, RecallResult, RecallStage, WhyNot
-from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
-from memory.retrieval.conflicts import conflicting_groups
-from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
-from memory.retrieval.explain import (
+from tellback.memory.codec import from_entry
+from tellback.memory.embedders.protocol import WordVectors
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory
+from tellback.memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
+from tellback.memory.results import Conflict, Omitted, Profile, RecallResult, RecallStage, WhyNot
+from tellback.memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
+from tellback.memory.retrieval.conflicts import conflicting_groups
+from tellback.memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
+from tellback.memory.retrieval.explain import (
     add_term_matches,
     explain_demoted,
     explain_invalid,
@@ -35,28 +35,42 @@ from memory.retrieval.explain import (
     find_memory,
     rank_of,
 )
-from memory.retrieval.fallback import FALLBACK_NOTE, fallback_search
-from memory.retrieval.hook_runner import ExpandedQuestion, expand_question, query_for_reranking, rerank_hits
-from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.index.index_cache import IndexCache
-from memory.retrieval.index.index_sync import IndexSynchronizer
-from memory.retrieval.index.record_batch import RecordExtractor
-from memory.retrieval.index.validity import ValidityFilter, combine_filters
-from memory.retrieval.languages.lexicon import lexicon_for
-from memory.retrieval.languages.statements import may_hold_of_several
-from memory.retrieval.long_question import shorten_question
-from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import excluded_terms, follow_up_context, in_first_person, remove_exclusions
-from memory.retrieval.scoring.confidence import assess_confidence
-from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
-from memory.retrieval.scoring.settings import RecallSettings
-from memory.retrieval.token_budget import pack_candidates
-from memory.timestamps import Clock, system_clock, to_aware
-from memory.tokens.counter import TextMeasure, default_counter, measures_exactly
-from memory.validation import checked_labels, checked_text_list
-from memory.write.embedding_service import EmbeddedQuery, EmbeddingService
-from vectorstore import Analyzer, Entry, Filter, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.fallback import FALLBACK_NOTE, fallback_search
+from tellback.memory.retrieval.hook_runner import ExpandedQuestion, expand_question, query_for_reranking, rerank_hits
+from tellback.memory.retrieval.hooks import RecallHooks
+from tellback.memory.retrieval.index.index_cache import IndexCache
+from tellback.memory.retrieval.index.index_sync import IndexSynchronizer
+from tellback.memory.retrieval.index.record_batch import RecordExtractor
+from tellback.memory.retrieval.index.validity import ValidityFilter, combine_filters
+from tellback.memory.retrieval.languages.lexicon import lexicon_for
+from tellback.memory.retrieval.languages.statements import may_hold_of_several
+from tellback.memory.retrieval.long_question import shorten_question
+from tellback.memory.retrieval.query import Query, RecallOptions
+from tellback.memory.retrieval.query_analysis import (
+    excluded_terms,
+    follow_up_context,
+    in_first_person,
+    remove_exclusions,
+)
+from tellback.memory.retrieval.scoring.confidence import assess_confidence
+from tellback.memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
+from tellback.memory.retrieval.scoring.settings import RecallSettings
+from tellback.memory.retrieval.token_budget import pack_candidates
+from tellback.memory.timestamps import Clock, system_clock, to_aware
+from tellback.memory.tokens.counter import TextMeasure, default_counter, measures_exactly
+from tellback.memory.validation import checked_labels, checked_text_list
+from tellback.memory.write.embedding_service import EmbeddedQuery, EmbeddingService
+from tellback.vectorstore import (
+    Analyzer,
+    Entry,
+    Filter,
+    SpaceChanged,
+    UnsupportedError,
+    VectorStore,
+    View,
+    lifecycle_of,
+)
+from tellback.vectorstore.value_class import dataclass
 
 T = TypeVar("T")
 _EXTRA_CANDIDATES = 20
@@ -201,7 +215,7 @@ class Retriever:
         """
         if self._searcher is None:
             return Profile(())
-        from memory.retrieval.profile import make_profile, profile_ids
+        from tellback.memory.retrieval.profile import make_profile, profile_ids
 
         partition, now = store_namespace(namespace, CONVERSATION), to_aware(self._clock(), self._zone)
         indexes = self._searcher.indexes

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
-from memory.codec import from_entry
-from memory.partitions import ARCHIVE, DOCUMENTS, parse_store_namespace
-from memory.results import Hit, Omitted
-from memory.retrieval.scoring.scores import RankedCandidate
-from vectorstore import Entry
+from tellback.memory.codec import from_entry
+from tellback.memory.partitions import ARCHIVE, DOCUMENTS, parse_store_namespace
+from tellback.memory.results import Hit, Omitted
+from tellback.memory.retrieval.scoring.scores import RankedCandidate
+from tellback.vectorstore import Entry
 
 OVER_BUDGET = "over the token budget"
 _PAGE_GROWTH = 2

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from memory.errors import ArgumentError
-from memory.secrets.checks import (
+from tellback.memory.errors import ArgumentError
+from tellback.memory.secrets.checks import (
     IBAN_LENGTHS,
     is_card_number,
     is_iban,
@@ -22,7 +22,7 @@ from memory.secrets.checks import (
     is_password_word,
     is_wallet_key,
 )
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.value_class import dataclass
 
 _WORD_START: Final = r"(?<![A-Za-z0-9_\-])"
 

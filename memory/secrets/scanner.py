@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
-from memory.secrets.checks import count_kind_changes
-from memory.secrets.patterns import SECRET_KINDS, SecretKind
-from vectorstore.value_class import dataclass
+from tellback.memory.secrets.checks import count_kind_changes
+from tellback.memory.secrets.patterns import SECRET_KINDS, SecretKind
+from tellback.vectorstore.value_class import dataclass
 
 REDACTION_OPENING: Final = "[redacted: "
 _QUOTES: Final = "\"'`"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import Connection, Database, Finding, TableComponent
+from tellback.vectorstore import Connection, Database, Finding, TableComponent
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageSource
+    from tellback.vectorstore.sqlite import SalvageSource
 
 ProbeVectors = NDArray[np.float32]
 

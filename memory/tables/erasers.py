@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from memory.history.protocol import HistoryRow
-from vectorstore.value_class import dataclass
+from tellback.memory.history.protocol import HistoryRow
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

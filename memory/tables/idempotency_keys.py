@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace
-from memory.tables.erasers import ErasedItems
-from memory.timestamps import Clock, system_clock
-from vectorstore import Connection, Database, TableComponent
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace
+from tellback.memory.tables.erasers import ErasedItems
+from tellback.memory.timestamps import Clock, system_clock
+from tellback.vectorstore import Connection, Database, TableComponent
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no letter that reads as another
 _DIGIT_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from memory.errors import ArgumentError
-from memory.history.codec import texts_in_json
-from memory.models import Actor, MemoryChange, Operation, Trust
-from memory.tables.idempotency_keys import TimeOrderedIds
-from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, utc_offset
-from vectorstore import Connection, DamageError, Database, Finding, TableComponent
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.codec import texts_in_json
+from tellback.memory.models import Actor, MemoryChange, Operation, Trust
+from tellback.memory.tables.idempotency_keys import TimeOrderedIds
+from tellback.memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, utc_offset
+from tellback.vectorstore import Connection, DamageError, Database, Finding, TableComponent
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageSource
+    from tellback.vectorstore.sqlite import SalvageSource
 
 IMPORT_KIND: Final = "import"
 """The kind of the operations by which imports are recorded."""

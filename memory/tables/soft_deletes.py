@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memory.history.codec import message_from_json
-from memory.history.protocol import HistoryRow
-from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import Connection, DamageError, Database, Entry, Finding, TableComponent
-from vectorstore.value_class import dataclass
+from tellback.memory.history.codec import message_from_json
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text
+from tellback.vectorstore import Connection, DamageError, Database, Entry, Finding, TableComponent
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageSource
+    from tellback.vectorstore.sqlite import SalvageSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from memory.history.protocol import HistoryRow
-from memory.partitions import store_namespace
-from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import Connection, Database, Finding, TableComponent
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.partitions import store_namespace
+from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text
+from tellback.vectorstore import Connection, Database, Finding, TableComponent
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageSource
+    from tellback.vectorstore.sqlite import SalvageSource
 
 KEY_LENGTH: Final = 32
 _HASH_BYTES: Final = 16

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import pytest
 
-from memory.chunking.protocol import Chunk, Chunker
+from tellback.memory.chunking.protocol import Chunk, Chunker
 
 PLAIN = "The first sentence is here. The second one follows it! Is there a third?\n\nA new paragraph begins. " * 6
 HARD_TEXTS = {

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory.embedders.protocol import Embedder, EmbeddingKind, embed_detailed
-from memory.errors import ArgumentError
+from tellback.memory.embedders.protocol import Embedder, EmbeddingKind, embed_detailed
+from tellback.memory.errors import ArgumentError
 
 TEXTS = (
     "I moved to Lisbon last spring.",

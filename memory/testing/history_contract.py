@@ -16,9 +16,17 @@ from typing import Any
 
 import pytest
 
-from memory.errors import ArgumentError
-from memory.history.protocol import HistoryStorage
-from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.protocol import HistoryStorage
+from tellback.memory.messages import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
 
 EVERY_BLOCK = (
     TextBlock(text='quotes " and \\ and \n newlines, \u2028, \x7f, NUL \0, é, 記憶, 😀'),

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from memory.history.protocol import Summary
-from memory.history.retention import LOOK_AHEAD, Retention
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.testing.history_contract import SyncHistory
+from tellback.memory.history.protocol import Summary
+from tellback.memory.history.retention import LOOK_AHEAD, Retention
+from tellback.memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from tellback.memory.testing.history_contract import SyncHistory
 
 HOUR = timedelta(hours=1)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from memory.errors import ArgumentError
-from memory.history.protocol import Summary, SummaryStorage
-from memory.messages import Message
-from memory.testing.history_contract import SyncHistory
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.protocol import Summary, SummaryStorage
+from tellback.memory.messages import Message
+from tellback.memory.testing.history_contract import SyncHistory
 
 FIRST = Summary("brief", 'They said "olé"; 記憶.', 2, 2)
 SECOND = Summary("brief", "They went on.", 4, 4)

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory.history.protocol import Conversation
-from memory.history.sqlite import InMemoryHistory
-from memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
+from tellback.memory.history.protocol import Conversation
+from tellback.memory.history.sqlite import InMemoryHistory
+from tellback.memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy
+from tellback.memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
 
 every_conversation = pytest.mark.parametrize("seed", range(12))
 

@@ -7,7 +7,7 @@
         def wrap(self, store):
             return MyWrapper(store)
 
-``vectorstore.testing.WrapperContract`` has the part that needs no memory.
+``tellback.vectorstore.testing.WrapperContract`` has the part that needs no memory.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from memory.embedders.hashing import HashingEmbedder
-from memory.history.rows import HistoryRows
-from memory.history.sqlite import SqliteHistory
-from memory.long_term import LongTermMemory
-from memory.messages import Message
-from memory.partitions import CONVERSATION, store_namespace
-from memory.runtime import run_sync
-from vectorstore import VectorStore, lifecycle_of
+from tellback.memory.embedders.hashing import HashingEmbedder
+from tellback.memory.history.rows import HistoryRows
+from tellback.memory.history.sqlite import SqliteHistory
+from tellback.memory.long_term import LongTermMemory
+from tellback.memory.messages import Message
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.runtime import run_sync
+from tellback.vectorstore import VectorStore, lifecycle_of
 
 _LANE = store_namespace("", CONVERSATION)
 _QUESTIONS = ("Where does Ana live?", "What does she play?", "Who likes green tea?", "the price of zinc")

@@ -17,12 +17,12 @@ from functools import cached_property
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
-from memory.errors import ArgumentError, TokenizerUnavailable
-from memory.tokens.estimating_counter import EstimatingCounter
-from memory.tokens.tiktoken_counter import ENCODING, TiktokenCounter
+from tellback.memory.errors import ArgumentError, TokenizerUnavailable
+from tellback.memory.tokens.estimating_counter import EstimatingCounter
+from tellback.memory.tokens.tiktoken_counter import ENCODING, TiktokenCounter
 
 if TYPE_CHECKING:
-    from memory.messages import Block, Message
+    from tellback.memory.messages import Block, Message
 
 _log = logging.getLogger(__name__)
 # Start-of-frame markers of JPEG: all C0-CF but the tables C4 (Huffman), C8 (reserved) and CC (arithmetic).
@@ -216,7 +216,7 @@ def measures_exactly(measure: TextMeasure) -> bool | None:
 
 def message_tokens(message: Message, counter: TokenCounter) -> int:
     """Return what *message* takes in a model's context: its text, tool calls and results, thinking, media."""
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
     if not isinstance(message, Message):
         raise ArgumentError("message", message, "a Message is needed")

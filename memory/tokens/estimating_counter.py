@@ -12,7 +12,7 @@ import re
 from functools import cache, lru_cache
 from typing import Final
 
-from memory.errors import ArgumentError
+from tellback.memory.errors import ArgumentError
 
 _WEIGHTS: Final = (
     # what is counted together, and how many of it make a token

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memory.errors import ArgumentError, TokenizerUnavailable
-from memory.tokens.token_tables import CACHE_VARIABLES, folder_with_table, table_of
+from tellback.memory.errors import ArgumentError, TokenizerUnavailable
+from tellback.memory.tokens.token_tables import CACHE_VARIABLES, folder_with_table, table_of
 
 ENCODING = "o200k_base"
 

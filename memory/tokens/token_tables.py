@@ -20,7 +20,7 @@ from typing import Final
 
 import platformdirs
 
-from memory.errors import TokenizerUnavailable
+from tellback.memory.errors import TokenizerUnavailable
 
 CACHE_VARIABLES: Final = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 """Variables in which tiktoken looks for the user's cache folder, in this order; an empty one forbids a cache."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypedDict
 
-from memory.errors import NotTrusted
-from memory.http.requests import is_remote
-from memory.models import Actor, Memory, Operation, Trust, choice
-from memory.partitions import CONVERSATION, store_namespace
-from memory.validation import checked_actor
-from vectorstore import Entry
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import NotTrusted
+from tellback.memory.http.requests import is_remote
+from tellback.memory.models import Actor, Memory, Operation, Trust, choice
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.validation import checked_actor
+from tellback.vectorstore import Entry
+from tellback.vectorstore.value_class import dataclass
 
 
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:

@@ -15,29 +15,29 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from memory.codec import from_entry, to_metadata, with_metadata
-from memory.entry_store import EntryStore, patched_metadata
-from memory.errors import ArgumentError, RejectedText
-from memory.models import Memory, MemoryChange, Operation, Trust
-from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from memory.results import KNOWN, Outcome, Report
-from memory.tables.operation_log import OperationLog
-from memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
-from memory.write.access_control import Caller
-from memory.write.draft import Draft, drafts_to_store, with_operation
-from memory.write.embedding_service import EmbeddedText
-from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
-from memory.write.policies.base import NEAR_DUPLICATE_KEY
-from memory.write.policy_runner import PolicyRules
-from memory.write.provenance import (
+from tellback.memory.codec import from_entry, to_metadata, with_metadata
+from tellback.memory.entry_store import EntryStore, patched_metadata
+from tellback.memory.errors import ArgumentError, RejectedText
+from tellback.memory.models import Memory, MemoryChange, Operation, Trust
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
+from tellback.memory.results import KNOWN, Outcome, Report
+from tellback.memory.tables.operation_log import OperationLog
+from tellback.memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.draft import Draft, drafts_to_store, with_operation
+from tellback.memory.write.embedding_service import EmbeddedText
+from tellback.memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
+from tellback.memory.write.policies.base import NEAR_DUPLICATE_KEY
+from tellback.memory.write.policy_runner import PolicyRules
+from tellback.memory.write.provenance import (
     counts_since,
     ended_version,
     only_derived_from,
     replacement_change,
     retired_entry,
 )
-from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import Entry, Metadata, RevisionConflict
+from tellback.memory.write.similar_memories import SimilarMemoryLookup
+from tellback.vectorstore import Entry, Metadata, RevisionConflict
 
 AttributeFields: TypeAlias = Mapping[str, Any]
 ATTRIBUTE_KINDS: Final = (

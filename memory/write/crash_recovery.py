@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from memory.errors import ArgumentError
-from memory.history.protocol import HistoryRow
-from memory.history.rows import HistoryRows
-from memory.messages import ToolCallBlock, calls_by_message
-from memory.models import Memory
-from memory.partitions import CONVERSATION, store_namespace
-from memory.runtime import run_sync
-from memory.validation import checked_memory
-from memory.write.draft import Draft, drafts_by_turn
-from memory.write.memory_writer import memory_from_message
-from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
-from vectorstore import RevisionConflict
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.history.rows import HistoryRows
+from tellback.memory.messages import ToolCallBlock, calls_by_message
+from tellback.memory.models import Memory
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.runtime import run_sync
+from tellback.memory.validation import checked_memory
+from tellback.memory.write.draft import Draft, drafts_by_turn
+from tellback.memory.write.memory_writer import memory_from_message
+from tellback.memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
+from tellback.vectorstore import RevisionConflict
 
 _BATCH_SIZE: Final = 256
 _CALL_DISTANCE: Final = 16

@@ -11,16 +11,16 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from memory.codec import entry_text, to_entry
-from memory.errors import MemoryLayerError
-from memory.models import Actor, Memory
-from memory.results import Outcome, Report
-from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText
-from vectorstore import Entry
-from vectorstore.value_class import dataclass
+from tellback.memory.codec import entry_text, to_entry
+from tellback.memory.errors import MemoryLayerError
+from tellback.memory.models import Actor, Memory
+from tellback.memory.results import Outcome, Report
+from tellback.memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText
+from tellback.vectorstore import Entry
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from memory.entry_store import EntryStore
-from memory.partitions import parse_store_namespace
-from memory.results import Outcome, Report
-from memory.runtime import run_in_thread
-from memory.write.access_control import may_embed_entry
-from memory.write.embedding_service import NOT_SENT, EmbeddedText, EmbeddingService
-from vectorstore import Entry, RevisionConflict
-from vectorstore.value_class import dataclass
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.partitions import parse_store_namespace
+from tellback.memory.results import Outcome, Report
+from tellback.memory.runtime import run_in_thread
+from tellback.memory.write.access_control import may_embed_entry
+from tellback.memory.write.embedding_service import NOT_SENT, EmbeddedText, EmbeddingService
+from tellback.vectorstore import Entry, RevisionConflict
+from tellback.vectorstore.value_class import dataclass
 
 BACKFILL_BATCH = 256
 _MAX_FAILED_TEXTS = 16

@@ -17,11 +17,11 @@ from typing import Literal
 
 import numpy as np
 
-from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
-from memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
-from memory.embedders.probe_pairs import PROBE_TEXTS, measured_profile
-from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile, profile_of_fields
-from memory.embedders.protocol import (
+from tellback.memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
+from tellback.memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
+from tellback.memory.embedders.probe_pairs import PROBE_TEXTS, measured_profile
+from tellback.memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile, profile_of_fields
+from tellback.memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
     Embeddings,
@@ -32,16 +32,16 @@ from memory.embedders.protocol import (
     is_space_of,
     passage_embedder,
 )
-from memory.entry_store import database_for, follow_recorded_space
-from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
-from memory.http.redaction import redact_line
-from memory.http.requests import is_remote
-from memory.partitions import CONVERSATION, DOCUMENTS
-from memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
-from memory.validation import checked_seconds
-from memory.write.access_control import SENSITIVE_REASON
-from vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
-from vectorstore.value_class import dataclass
+from tellback.memory.entry_store import database_for, follow_recorded_space
+from tellback.memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
+from tellback.memory.http.redaction import redact_line
+from tellback.memory.http.requests import is_remote
+from tellback.memory.partitions import CONVERSATION, DOCUMENTS
+from tellback.memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
+from tellback.memory.validation import checked_seconds
+from tellback.memory.write.access_control import SENSITIVE_REASON
+from tellback.vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

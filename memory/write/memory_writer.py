@@ -15,10 +15,10 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
-from memory.errors import ArgumentError
-from memory.history.codec import checked_session, messages_to_json
-from memory.history.protocol import HistoryRow, HistoryStorage
-from memory.messages import (
+from tellback.memory.errors import ArgumentError
+from tellback.memory.history.codec import checked_session, messages_to_json
+from tellback.memory.history.protocol import HistoryRow, HistoryStorage
+from tellback.memory.messages import (
     QUOTES,
     SCOPES,
     TRUST,
@@ -31,13 +31,13 @@ from memory.messages import (
     tool_call_text,
     tool_results_text,
 )
-from memory.models import ORIGIN, Actor, Memory, Source, Trust
-from memory.results import Outcome, Report
-from memory.validation import checked_labels, checked_memory
-from memory.write.draft import Draft, change_unsettled
-from memory.write.pipeline import WritePipeline
-from memory.write.policy_runner import redacted_message, redacted_text, redaction_policies
-from memory.write.provenance import referenced_ids
+from tellback.memory.models import ORIGIN, Actor, Memory, Source, Trust
+from tellback.memory.results import Outcome, Report
+from tellback.memory.validation import checked_labels, checked_memory
+from tellback.memory.write.draft import Draft, change_unsettled
+from tellback.memory.write.pipeline import WritePipeline
+from tellback.memory.write.policy_runner import redacted_message, redacted_text, redaction_policies
+from tellback.memory.write.provenance import referenced_ids
 
 WRITE_BATCH: Final = 256
 _NO_TEXT_REASONS: Final = {

@@ -13,27 +13,27 @@ from datetime import tzinfo
 from types import MappingProxyType
 from typing import Final
 
-from memory.codec import from_entry
-from memory.entry_store import EntryStore
-from memory.errors import DuplicateKey
-from memory.models import Actor, Memory, MemoryChange
-from memory.partitions import CONVERSATION, store_namespace
-from memory.results import KNOWN, Outcome, Report
-from memory.retrieval.languages.utterances import with_utterance
-from memory.tables.idempotency_keys import IdempotencyKeys
-from memory.tables.operation_log import OperationLog, least_trusted_actor
-from memory.tables.tombstones import Tombstones
-from memory.timestamps import Clock
-from memory.validation import checked_actor, checked_memory
-from memory.write.access_control import SENSITIVE_REASON, may_embed
-from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
-from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
-from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
-from memory.write.provenance import authorized_draft, referenced_ids
-from memory.write.repetition import EchoGuard, RepetitionFolder, may_be_echo
-from memory.write.replacements import Replacements
-from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import RevisionConflict
+from tellback.memory.codec import from_entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.errors import DuplicateKey
+from tellback.memory.models import Actor, Memory, MemoryChange
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.results import KNOWN, Outcome, Report
+from tellback.memory.retrieval.languages.utterances import with_utterance
+from tellback.memory.tables.idempotency_keys import IdempotencyKeys
+from tellback.memory.tables.operation_log import OperationLog, least_trusted_actor
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.memory.timestamps import Clock
+from tellback.memory.validation import checked_actor, checked_memory
+from tellback.memory.write.access_control import SENSITIVE_REASON, may_embed
+from tellback.memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
+from tellback.memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
+from tellback.memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
+from tellback.memory.write.provenance import authorized_draft, referenced_ids
+from tellback.memory.write.repetition import EchoGuard, RepetitionFolder, may_be_echo
+from tellback.memory.write.replacements import Replacements
+from tellback.memory.write.similar_memories import SimilarMemoryLookup
+from tellback.vectorstore import RevisionConflict
 
 MAX_ATTEMPTS: Final = 5
 """Attempts of a write that others come between."""

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from memory.errors import ArgumentError
-from memory.models import Memory, Trust
-from memory.results import Outcome
-from memory.tables.operation_log import least_trusted_actor
-from memory.validation import checked_memory
-from memory.write.draft import Draft, drafts_by_turn, with_facts
-from memory.write.policies.base import (
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory, Trust
+from tellback.memory.results import Outcome
+from tellback.memory.tables.operation_log import least_trusted_actor
+from tellback.memory.validation import checked_memory
+from tellback.memory.write.draft import Draft, drafts_by_turn, with_facts
+from tellback.memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
     Action,
     LookupPolicy,
@@ -36,10 +36,10 @@ from memory.write.policies.base import (
     TurnPolicy,
     WritePolicy,
 )
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
 _CONCURRENCY: Final = 8
 _PROGRAMMING_ERRORS: Final = (TypeError, AttributeError, NameError)
@@ -315,6 +315,6 @@ def redacted_message(message: Message, policies: Sequence[RedactionPolicy]) -> t
         }
 
     fields = kept(message.model_dump(mode="json")) if policies else {}
-    from memory.messages import Message
+    from tellback.memory.messages import Message
 
     return (Message.model_validate(fields), spans) if spans else (message, 0)

@@ -12,15 +12,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from memory.codec import from_entry, to_entry
-from memory.entry_store import EntryStore
-from memory.errors import NoSuchMemory, NotTrusted
-from memory.models import Actor, Memory, MemoryChange, Trust
-from memory.partitions import CONVERSATION, archived_id, store_namespace
-from memory.results import Outcome, Report
-from memory.write.access_control import Caller
-from memory.write.draft import Draft
-from vectorstore import Entry, Filter, Metadata, VectorStore
+from tellback.memory.codec import from_entry, to_entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.errors import NoSuchMemory, NotTrusted
+from tellback.memory.models import Actor, Memory, MemoryChange, Trust
+from tellback.memory.partitions import CONVERSATION, archived_id, store_namespace
+from tellback.memory.results import Outcome, Report
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.draft import Draft
+from tellback.vectorstore import Entry, Filter, Metadata, VectorStore
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at", "evidence", "repeated")

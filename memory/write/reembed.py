@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
-from memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
-from memory.entry_store import EntryStore
-from memory.errors import ArgumentError, EmbedderError
-from memory.partitions import parse_store_namespace
-from memory.tables.embedder_probes import ProbeVectors
-from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from memory.write.embedding_backfill import EmbeddingBackfill, embed_entries, store_each
-from memory.write.embedding_service import (
+from tellback.memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
+from tellback.memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.errors import ArgumentError, EmbedderError
+from tellback.memory.partitions import parse_store_namespace
+from tellback.memory.tables.embedder_probes import ProbeVectors
+from tellback.memory.write.access_control import SENSITIVE_REASON, may_embed_entry
+from tellback.memory.write.embedding_backfill import EmbeddingBackfill, embed_entries, store_each
+from tellback.memory.write.embedding_service import (
     EMBEDDER_REFUSED,
     ZERO_VECTOR,
     EmbeddedText,
@@ -31,7 +31,7 @@ from memory.write.embedding_service import (
     embedded_texts,
     partition_embedder,
 )
-from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
+from tellback.vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
 REEMBED_BATCH = 256
 _MAX_ROUNDS = 1000

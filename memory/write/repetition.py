@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from memory.codec import from_entry, repetition_to_json
-from memory.entry_store import EntryStore, patched_metadata
-from memory.models import ORIGIN, Memory, MemoryChange, Repetition, UtteranceKind
-from memory.partitions import CONVERSATION, store_namespace
-from memory.results import KNOWN, Outcome, Report
-from memory.tables.idempotency_keys import IdempotencyKeys
-from memory.tables.operation_log import OperationLog
-from memory.timestamps import Clock
-from memory.write.draft import Draft
-from vectorstore import Analyzer, lifecycle_of
+from tellback.memory.codec import from_entry, repetition_to_json
+from tellback.memory.entry_store import EntryStore, patched_metadata
+from tellback.memory.models import ORIGIN, Memory, MemoryChange, Repetition, UtteranceKind
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.results import KNOWN, Outcome, Report
+from tellback.memory.tables.idempotency_keys import IdempotencyKeys
+from tellback.memory.tables.operation_log import OperationLog
+from tellback.memory.timestamps import Clock
+from tellback.memory.write.draft import Draft
+from tellback.vectorstore import Analyzer, lifecycle_of
 
 _MAX_REPETITIONS: Final = 100
 """Repetitions that a memory names; of more, the newest."""

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from memory.codec import from_entry, to_entry
-from memory.entry_store import EntryStore
-from memory.errors import ArgumentError, MemoryLayerError, NoSuchMemory, NotTrusted
-from memory.models import Memory, MemoryChange
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
-from memory.results import Outcome, Report
-from memory.write.access_control import Caller
-from memory.write.draft import Draft, change_unsettled, drafts_to_store
-from memory.write.provenance import counts_since, ended_version, only_derived_from, retired_entry
-from vectorstore import Entry
+from tellback.memory.codec import from_entry, to_entry
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.errors import ArgumentError, MemoryLayerError, NoSuchMemory, NotTrusted
+from tellback.memory.models import Memory, MemoryChange
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from tellback.memory.results import Outcome, Report
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.draft import Draft, change_unsettled, drafts_to_store
+from tellback.memory.write.provenance import counts_since, ended_version, only_derived_from, retired_entry
+from tellback.vectorstore import Entry
 
 
 def statement_time(memory: Memory) -> datetime | None:

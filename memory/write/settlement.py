@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from memory.codec import from_entry
-from memory.errors import ArgumentError
-from memory.models import Memory, MemoryChange, Operation
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
-from memory.results import NEWEST
-from memory.validation import checked_label, checked_labels
-from memory.write.access_control import Caller
-from memory.write.pipeline import WritePipeline
-from memory.write.provenance import EARLIEST, only_derived_from, retired_entry
-from memory.write.replacements import end_entry, shortens, statement_time
-from vectorstore import Entry
+from tellback.memory.codec import from_entry
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory, MemoryChange, Operation
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from tellback.memory.results import NEWEST
+from tellback.memory.validation import checked_label, checked_labels
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.pipeline import WritePipeline
+from tellback.memory.write.provenance import EARLIEST, only_derived_from, retired_entry
+from tellback.memory.write.replacements import end_entry, shortens, statement_time
+from tellback.vectorstore import Entry
 
 MOST_TRUSTED: Final = "most trusted"
 

@@ -18,14 +18,14 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.codec import entry_text, from_entry
-from memory.models import Memory
-from memory.partitions import CONVERSATION, store_namespace
-from memory.timestamps import Clock
-from memory.write.access_control import may_embed
-from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
-from memory.write.policies.base import SimilarMemory
-from vectorstore import Entry, Filter, Vector, VectorStore, lifecycle_of
+from tellback.memory.codec import entry_text, from_entry
+from tellback.memory.models import Memory
+from tellback.memory.partitions import CONVERSATION, store_namespace
+from tellback.memory.timestamps import Clock
+from tellback.memory.write.access_control import may_embed
+from tellback.memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
+from tellback.memory.write.policies.base import SimilarMemory
+from tellback.vectorstore import Entry, Filter, Vector, VectorStore, lifecycle_of
 
 _WORD: Final = re.compile(r"\w+")
 _ROUNDING: Final = 1e-5

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from memory.codec import from_entry, with_metadata
-from memory.entry_store import EntryStore, patched_metadata
-from memory.errors import CannotUndo
-from memory.models import MemoryChange, Operation
-from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog, unknown_operation_error
-from memory.tables.tombstones import Tombstones
-from memory.timestamps import Clock
-from memory.validation import checked_label
-from memory.write.access_control import Caller
-from memory.write.corrections import ATTRIBUTE_KINDS, Attributes
-from memory.write.provenance import restored_entry, retired_entry, unversioned_values
-from vectorstore import Entry
+from tellback.memory.codec import from_entry, with_metadata
+from tellback.memory.entry_store import EntryStore, patched_metadata
+from tellback.memory.errors import CannotUndo
+from tellback.memory.models import MemoryChange, Operation
+from tellback.memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
+from tellback.memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog, unknown_operation_error
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.memory.timestamps import Clock
+from tellback.memory.validation import checked_label
+from tellback.memory.write.access_control import Caller
+from tellback.memory.write.corrections import ATTRIBUTE_KINDS, Attributes
+from tellback.memory.write.provenance import restored_entry, retired_entry, unversioned_values
+from tellback.vectorstore import Entry
 
 _ALL_FIELDS = "*"
 _CONTENT_FIELD = "content"

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agent.assistant.hooks.hook_call import HookCall, HookReply
-from agent.assistant.hooks.hook_settings import HookSettings
-from agent.assistant.hooks.service import serve_hook
-from memory import LongTermMemory
+from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
+from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.agent.assistant.hooks.service import serve_hook
+from tellback.memory import LongTermMemory
 
 START = datetime(2026, 11, 1, 10, 0, tzinfo=UTC)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
-from memory import Message, open_memory, run_sync
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.memory import Message, open_memory, run_sync
 
 
 class _Terminal(io.TextIOWrapper):

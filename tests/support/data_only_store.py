@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vectorstore import VectorStore
+from tellback.vectorstore import VectorStore
 
 _NAMES = (
     "space", "analyzer", "fields", "upsert", "patch", "put_vectors", "get", "search", "search_many",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memory import Passage
-from memory.internals import Passages
+from tellback.memory import Passage
+from tellback.memory.internals import Passages
 
 
 class FixedDocuments:

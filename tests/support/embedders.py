@@ -8,8 +8,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from memory import EmbedderError
-from memory.internals import PROBES
+from tellback.memory import EmbedderError
+from tellback.memory.internals import PROBES
 
 
 class FakeEmbedder:

@@ -68,7 +68,7 @@ def install(folder: Path, environment: Mapping[str, str]) -> Path:
 
 def run_python_blocks() -> Iterator[str]:
     """Run each Python block in this process, in a folder of its own; yield a line for each that fails."""
-    from vectorstore import MissingExtra
+    from tellback.vectorstore import MissingExtra
 
     for block in blocks():
         if block.language == "python":

@@ -1,6 +1,6 @@
 """Shared by the tests of forgetting: memories on either store, clocks, an embedder, an eraser that records.
 
-Inner parts, on no face: ``memory.tables.erasers``.
+Inner parts, on no face: ``tellback.memory.tables.erasers``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory import KnowledgeBase, LongTermMemory, Memory, Message, TextBlock, ToolCallBlock, ToolResultBlock, run_sync
-from memory.internals import DOCUMENTS, IngestAction, store_namespace
-from memory.tables.erasers import ErasedItems
-from vectorstore import open_store
+from tellback.memory import (
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    run_sync,
+)
+from tellback.memory.internals import DOCUMENTS, IngestAction, store_namespace
+from tellback.memory.tables.erasers import ErasedItems
+from tellback.vectorstore import open_store
 
 T = TypeVar("T")
 SECRET = "the locker code is 44173921-zebra"

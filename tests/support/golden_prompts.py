@@ -1,6 +1,6 @@
 """Prompts that a model gets in ten situations, as text. ``python -m tests.support.golden_prompts`` writes the files
 that ``tests/test_agent/test_golden_prompts.py`` compares with, and prints which share of each is not memory or words of
-the user: read what changed before it is committed. Inner part: ``agent.tools.memory``.
+the user: read what changed before it is committed. Inner part: ``tellback.agent.tools.memory``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from agent import Agent, AgentSettings, Request, calculator, clock, knowledge_tools, memory_tools
-from agent.assistant.wiring import DEFAULT_SYSTEM_PROMPT
-from agent.testing import Reply, ScriptedProvider, mark_in, shown_items
-from agent.tools.memory import ALL_MEMORY_TOOLS
-from memory import KnowledgeBase, LongTermMemory, Memory, Message, SummaryWindow, TokenWindow, Trust, default_counter
-from vectorstore import open_store
+from tellback.agent import Agent, AgentSettings, Request, calculator, clock, knowledge_tools, memory_tools
+from tellback.agent.assistant.wiring import DEFAULT_SYSTEM_PROMPT
+from tellback.agent.testing import Reply, ScriptedProvider, mark_in, shown_items
+from tellback.agent.tools.memory import ALL_MEMORY_TOOLS
+from tellback.memory import (
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    Message,
+    SummaryWindow,
+    TokenWindow,
+    Trust,
+    default_counter,
+)
+from tellback.vectorstore import open_store
 
 FOLDER = Path(__file__).parents[1] / "test_agent" / "golden_prompts"
 NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)

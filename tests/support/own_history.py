@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memory import ArgumentError, Message
-from memory.history.codec import (
+from tellback.memory import ArgumentError, Message
+from tellback.memory.history.codec import (
     check_paging,
     checked_namespace,
     checked_roles,
@@ -16,8 +16,8 @@ from memory.history.codec import (
     message_from_json,
     messages_to_json,
 )
-from memory.history.protocol import SessionInfo, StoredMessage
-from memory.messages import message_excerpt
+from tellback.memory.history.protocol import SessionInfo, StoredMessage
+from tellback.memory.messages import message_excerpt
 
 
 class ListHistory:

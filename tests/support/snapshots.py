@@ -1,6 +1,6 @@
 """Snapshots of a numpy store that were changed, with the checksum that belongs to them then.
 
-Inner parts, on no face: ``vectorstore.engines.snapshot``.
+Inner parts, on no face: ``tellback.vectorstore.engines.snapshot``.
 """
 
 from hashlib import blake2b
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from vectorstore.engines.snapshot import PREAMBLE_SIZE
+from tellback.vectorstore.engines.snapshot import PREAMBLE_SIZE
 
 
 def craft(path: Path, *statements: str) -> None:

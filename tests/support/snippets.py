@@ -25,7 +25,7 @@ EXAMPLE_OUTPUT = {
 TYPED_ANSWERS = """
 from typing import assert_type
 from pydantic import BaseModel
-from agent import Agent, RunResult
+from tellback.agent import Agent, RunResult
 
 class City(BaseModel):
     name: str

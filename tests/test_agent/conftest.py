@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memory import LongTermMemory, NoSecrets
+from tellback.memory import LongTermMemory, NoSecrets
+from tellback.vectorstore import open_store
 from tests.support.command_line import CommandLine
-from vectorstore import open_store
 
 
 @pytest.fixture

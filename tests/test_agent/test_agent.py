@@ -1,6 +1,6 @@
 """The agent: memory read before the loop and written after it, and endings that keep or leave the turn.
 
-Inner parts, on no face: ``agent.configuration``, ``agent.errors``.
+Inner parts, on no face: ``tellback.agent.configuration``, ``tellback.agent.errors``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentError,
     AgentSettings,
@@ -32,10 +32,10 @@ from agent import (
     WarningIssued,
     tool,
 )
-from agent.configuration import new_session_id
-from agent.errors import EmptyReply, IterationCap, RunAborted
-from agent.testing import Reply, ScriptedProvider, call
-from memory import (
+from tellback.agent.configuration import new_session_id
+from tellback.agent.errors import EmptyReply, IterationCap, RunAborted
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.memory import (
     DocumentBlock,
     ImageBlock,
     InMemoryHistory,
@@ -47,9 +47,9 @@ from memory import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from tellback.vectorstore import BusyError
 from tests.support.documents import FixedDocuments
 from tests.support.passing_time import DEADLINE, outlasting
-from vectorstore import BusyError
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ The tests start it where node and the package are installed, and are skipped els
 
     npm install --no-save @copilotkit/aimock
 
-Inner parts, on no face: ``agent.providers.accumulator``.
+Inner parts, on no face: ``tellback.agent.providers.accumulator``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AnthropicProvider,
     OllamaProvider,
@@ -31,9 +31,9 @@ from agent import (
     RetryingProvider,
     tool,
 )
-from agent.providers.accumulator import collect_response
-from memory import Message
-from memory.http import HttpClient
+from tellback.agent.providers.accumulator import collect_response
+from tellback.memory import Message
+from tellback.memory.http import HttpClient
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = {

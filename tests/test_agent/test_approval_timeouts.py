@@ -1,6 +1,6 @@
 """Pending approvals: their timeout, and their end when the stream, its task or its run ends.
 
-Inner parts, on no face: ``agent.approval``, ``agent.events``.
+Inner parts, on no face: ``tellback.agent.approval``, ``tellback.agent.events``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from contextlib import aclosing
 
 import pytest
 
-from agent import Agent, AgentSettings, AgentTool, ApprovalRequested, Ending, RunEnded, ToolPolicy, tool
-from agent.approval import ApprovalStatus
-from agent.events import ApprovalDecided
-from agent.testing import Reply, ScriptedProvider, call
+from tellback.agent import Agent, AgentSettings, AgentTool, ApprovalRequested, Ending, RunEnded, ToolPolicy, tool
+from tellback.agent.approval import ApprovalStatus
+from tellback.agent.events import ApprovalDecided
+from tellback.agent.testing import Reply, ScriptedProvider, call
 from tests.support.passing_time import DEADLINE, HOURS, time_passes
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 Each case runs in the three wire formats, over real HTTP on loopback.
 
-Inner parts, on no face: ``agent.events``, ``agent.providers.accumulator``.
+Inner parts, on no face: ``tellback.agent.events``, ``tellback.agent.providers.accumulator``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     AnthropicProvider,
@@ -29,11 +29,11 @@ from agent import (
     RunResult,
     StopReason,
 )
-from agent.events import Event, Waiting
-from agent.providers.accumulator import Response, collect_response
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply, call
-from memory import Message, ToolCallBlock
-from memory.http import HttpClient, Timeouts
+from tellback.agent.events import Event, Waiting
+from tellback.agent.providers.accumulator import Response, collect_response
+from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply, call
+from tellback.memory import Message, ToolCallBlock
+from tellback.memory.http import HttpClient, Timeouts
 from tests.support.slow import first_fast
 
 REQUEST = Request((Message.user("Hello"),))
@@ -224,7 +224,7 @@ def test_endless_arguments_of_a_call_end_the_run_at_the_limit(wire: Wire) -> Non
 
 @every_wire
 def test_waits_are_events_and_a_silent_server_is_not_retried(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.providers.http_provider._NOTICE_SECONDS", 0.05)
+    monkeypatch.setattr("tellback.agent.providers.http_provider._NOTICE_SECONDS", 0.05)
 
     async def events(url: str) -> list[Event]:
         async with HttpClient(timeout=Timeouts(read=0.5)) as client:

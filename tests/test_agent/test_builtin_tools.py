@@ -1,6 +1,6 @@
 """Built-in tools: their results, and the limits that no argument gets around.
 
-Inner parts, on no face: ``agent.tools.base``, ``agent.tools.builtin``.
+Inner parts, on no face: ``tellback.agent.tools.base``, ``tellback.agent.tools.builtin``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import (
+from tellback.agent import (
     ArgumentError,
     ChainedTool,
     ResultPagination,
@@ -27,9 +27,9 @@ from agent import (
     note_tools,
     tool,
 )
-from agent.tools.base import ToolAnnotations, annotations_of
-from agent.tools.builtin import calculate
-from memory import ImageBlock, TextBlock
+from tellback.agent.tools.base import ToolAnnotations, annotations_of
+from tellback.agent.tools.builtin import calculate
+from tellback.memory import ImageBlock, TextBlock
 
 pytestmark = pytest.mark.anyio
 posix = pytest.mark.skipif(os.name == "nt", reason="links and FIFOs of POSIX")
@@ -315,7 +315,7 @@ def test_pagination_keeps_images_and_leaves_short_results_unchanged() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the fallback is what Windows uses anyway")
 async def test_the_file_tools_refuse_links_on_systems_without_relative_open(root: Path, monkeypatch) -> None:
-    monkeypatch.setattr("agent.tools.files._OPENS_RELATIVE", False)
+    monkeypatch.setattr("tellback.agent.tools.files._OPENS_RELATIVE", False)
     (root / "link.txt").symlink_to(root.parent / "outside.txt")
     _, read_file = file_tools(root)
     assert await use(read_file, path="a.txt") == "one\ntwo\nthree"

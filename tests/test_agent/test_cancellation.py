@@ -12,10 +12,18 @@ from typing import Any
 
 import pytest
 
-from agent import Agent, AgentSettings, AgentTool, AnthropicProvider, OpenAICompatibleProvider, ToolPolicy, tool
-from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedProvider, ScriptedServer, call
-from memory import open_memory
-from memory.http import HttpClient
+from tellback.agent import (
+    Agent,
+    AgentSettings,
+    AgentTool,
+    AnthropicProvider,
+    OpenAICompatibleProvider,
+    ToolPolicy,
+    tool,
+)
+from tellback.agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedProvider, ScriptedServer, call
+from tellback.memory import open_memory
+from tellback.memory.http import HttpClient
 from tests.support.slow import first_fast
 
 pytestmark = pytest.mark.anyio

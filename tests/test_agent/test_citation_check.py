@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent import Agent, knowledge_tools
-from agent.testing import Reply, ScriptedProvider, call
-from memory import KnowledgeBase
+from tellback.agent import Agent, knowledge_tools
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.memory import KnowledgeBase
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.synced_folder import syncing_service
+from tellback.agent.assistant.synced_folder import syncing_service
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 

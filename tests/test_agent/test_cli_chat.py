@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.testing import OpenAIServer, RawReply, Reply, call
+from tellback.agent.testing import OpenAIServer, RawReply, Reply, call
 from tests.support.command_line import CommandLine
 
 CITATION_KEYS = {
@@ -189,7 +189,7 @@ def test_an_endless_reply_is_cut_at_the_limit_and_exits_with_4(tellback: Command
 def test_a_silent_server_times_out_as_configured_and_is_not_retried(
     tellback: CommandLine, model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.providers.http_provider._NOTICE_SECONDS", 0.1)
+    monkeypatch.setattr("tellback.agent.providers.http_provider._NOTICE_SECONDS", 0.1)
     with OpenAIServer(RawReply([60.0]), Reply("Too late.")) as server:
         model(server, silence_timeout=2)
         done = tellback("chat", text="Are you there?\n")

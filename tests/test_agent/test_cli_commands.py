@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from agent.assistant.cli.app import app, run_command_line
-from agent.assistant.cli.plain_recall import run_plain_recall
-from memory import KnowledgeBase, Memory, open_memory, run_sync
+from tellback.agent.assistant.cli.app import app, run_command_line
+from tellback.agent.assistant.cli.plain_recall import run_plain_recall
+from tellback.memory import KnowledgeBase, Memory, open_memory, run_sync
 from tests.support.command_line import CommandLine
 
 
@@ -74,7 +74,7 @@ def test_the_fast_path_of_recall_parses_arguments_like_the_full_command_line(
         calls.append((settings, question, k, given))
 
     for module in ("recall", "recall_output"):
-        monkeypatch.setattr(f"agent.assistant.cli.{module}.print_recall", note)
+        monkeypatch.setattr(f"tellback.agent.assistant.cli.{module}.print_recall", note)
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
     assert (run_plain_recall(arguments.split()), run_command_line(arguments.split())) == (0, 0)
@@ -338,9 +338,9 @@ def note(event, arguments):
 
 
 sys.addaudithook(note)
-from agent.assistant.cli.app import run_command_line
-from memory import LongTermMemory, open_memory, run_sync
-from memory.tokens import token_tables
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.memory import LongTermMemory, open_memory, run_sync
+from tellback.memory.tokens import token_tables
 
 token_tables._LIBRARY = "a_library_that_is_not_there"
 for command in (
@@ -364,7 +364,7 @@ assert not looked_up, looked_up
 
 @pytest.mark.slow
 def test_commands_without_token_tables_make_no_network_connection(notes: Path, tmp_path: Path) -> None:
-    """Inner part, on no face: ``memory.tokens.token_tables``."""
+    """Inner part, on no face: ``tellback.memory.tokens.token_tables``."""
     run = subprocess.run(
         [sys.executable, "-c", NO_TABLES_AND_NO_NETWORK],
         cwd=tmp_path,
@@ -633,9 +633,9 @@ def test_a_namespace_sees_nothing_of_another(tellback: CommandLine) -> None:
 
 def test_help_and_version_import_nothing_of_the_library() -> None:
     code = (
-        "import sys; from agent.assistant.cli.app import run_command_line as run\n"
+        "import sys; from tellback.agent.assistant.cli.app import run_command_line as run\n"
         "code = run(['--version']) + run(['--help'])\n"
-        "heavy = {'memory', 'vectorstore.types', 'numpy', 'pydantic', 'httpx', 'apsw', 'rich'} & set(sys.modules)\n"
+        "heavy = {'memory', 'tellback.vectorstore.types', 'numpy', 'pydantic', 'httpx', 'apsw', 'rich'} & set(sys.modules)\n"
         "assert (code, heavy) == (0, set()), (code, heavy)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -647,10 +647,10 @@ def test_a_recall_loads_nothing_that_it_does_not_use(tmp_path: Path, capsys: pyt
     file = str(tmp_path / "memory.db")
     assert run_command_line(["--memory", file, "remember", "The harbour library closes at six."]) == 0
     code = (
-        "import sys; from agent.assistant.cli.app import run_command_line as run\n"
+        "import sys; from tellback.agent.assistant.cli.app import run_command_line as run\n"
         f"code = run(['--memory', {file!r}, 'recall', 'When does the harbour library close?', '--json'])\n"
-        "unused = {'tokenizers', 'numpy.ma', 'httpx', 'rich', 'memory.write.pipeline',\n"
-        "    'memory.erasure.memory_eraser', 'agent.assistant.cli.memories'} & set(sys.modules)\n"
+        "unused = {'tokenizers', 'numpy.ma', 'httpx', 'rich', 'tellback.memory.write.pipeline',\n"
+        "    'tellback.memory.erasure.memory_eraser', 'tellback.agent.assistant.cli.memories'} & set(sys.modules)\n"
         "assert (code, unused) == (0, set()), (code, unused)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
-from agent.assistant.cli.output import format_minute
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.cli.output import format_minute
 
 Tellback = Callable[..., tuple[int, str, str]]
 

@@ -1,6 +1,6 @@
 """``tellback doctor``: it reports faults with their remedy, shows no secret and changes nothing.
 
-Inner parts, on no face: ``memory.tables.operation_log``, ``memory.tokens.token_tables``.
+Inner parts, on no face: ``tellback.memory.tables.operation_log``, ``tellback.memory.tokens.token_tables``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
-from memory import Message
-from memory.tables.operation_log import OperationLogTables, m001_operation_log
-from memory.tokens.token_tables import folder_with_table
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer
+from tellback.memory import Message
+from tellback.memory.tables.operation_log import OperationLogTables, m001_operation_log
+from tellback.memory.tokens.token_tables import folder_with_table
+from tellback.vectorstore import Finding, TableComponent
+from tellback.vectorstore.sqlite import atomic_write
 from tests.support.command_line import CommandLine
-from vectorstore import Finding, TableComponent
-from vectorstore.sqlite import atomic_write
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -77,7 +77,7 @@ def test_doctor_says_that_tokens_are_counted_exactly(doctor) -> None:
 @pytest.fixture
 def missing_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine without the table of tokens; returns the user's cache folder for it."""
-    monkeypatch.setattr("memory.tokens.token_tables._LIBRARY", "a_library_that_is_not_there")
+    monkeypatch.setattr("tellback.memory.tokens.token_tables._LIBRARY", "a_library_that_is_not_there")
     monkeypatch.setattr("tiktoken.registry.ENCODINGS", {})
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "tables"))
@@ -98,7 +98,7 @@ def test_doctor_fetches_a_missing_token_table_when_told_to(
     assert (code, checks["token counts"]["seen"]) == (0, "estimated, rather too many than too few")
     assert "doctor --fix" in checks["token counts"]["remedy"]
     with file_server(table) as url:
-        monkeypatch.setattr("memory.internals.table_url", lambda table: url, raising=False)
+        monkeypatch.setattr("tellback.memory.internals.table_url", lambda table: url, raising=False)
         code, checks = doctor("--fix", "--yes")
     assert checks["token table"]["seen"].startswith("fetched, its hash is right: ")
     assert checks["token counts"]["seen"].startswith("exact for models of OpenAI")
@@ -123,7 +123,7 @@ def test_a_failed_fetch_of_the_token_table_is_reported_in_one_line(
 ) -> None:
     with nullcontext() if content is None else file_server(content) as url:
         if url is not None:
-            monkeypatch.setattr("memory.internals.table_url", lambda table: url, raising=False)
+            monkeypatch.setattr("tellback.memory.internals.table_url", lambda table: url, raising=False)
         code, checks = doctor(*arguments, "--fix", "--yes")
     assert code == (4 if content is None else 1)
     assert line in checks["token table"]["seen"]
@@ -377,7 +377,7 @@ def test_doctor_reports_a_package_shadowed_by_another_module(
 ) -> None:
     import importlib.machinery
 
-    from agent.assistant.cli import doctor as examined
+    from tellback.agent.assistant.cli import doctor as examined
 
     elsewhere = importlib.machinery.ModuleSpec("memory", None, origin=str(tmp_path / "memory.py"))
     found = examined.find_spec

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
-from agent.assistant.config import AssistantSettings, ConfigurationError
-from agent.assistant.wiring import changed_recall_settings, make_named_embedder
-from memory import RecallSettings, open_memory, run_sync
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.config import AssistantSettings, ConfigurationError
+from tellback.agent.assistant.wiring import changed_recall_settings, make_named_embedder
+from tellback.memory import RecallSettings, open_memory, run_sync
 
 THINGS = ("cello", "harbour", "walnut", "tractor", "umbrella", "lighthouse", "plumber", "violet", "marble", "kettle")
 COLOURS = ("blue", "grey", "yellow", "purple", "orange", "black", "white", "pink", "brown", "green")

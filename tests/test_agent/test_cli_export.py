@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.cli.app import run_command_line
 
 Tellback = Callable[..., tuple[int, str, str]]
 

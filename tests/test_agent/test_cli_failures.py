@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 import typer
 
-import agent
-import memory.http
-import vectorstore
-from agent import Ending, MemoryUnavailable, ProviderFailed, RunResult
-from agent.assistant.cli import app as way_in
-from agent.assistant.cli.app import run_command_line
-from agent.assistant.cli.errors import (
+import tellback.memory.http
+from tellback import agent, vectorstore
+from tellback.agent import Ending, MemoryUnavailable, ProviderFailed, RunResult
+from tellback.agent.assistant.cli import app as way_in
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.cli.errors import (
     EXIT_ENDPOINT,
     EXIT_FAILED,
     EXIT_FILE,
@@ -29,10 +28,10 @@ from agent.assistant.cli.errors import (
     EXIT_USAGE,
     describe_error,
 )
-from agent.assistant.config import ConfigurationError
+from tellback.agent.assistant.config import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
-TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from tellback.agent.assistant.cli import main; main()"]
 NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
 
 
@@ -41,10 +40,10 @@ NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
     [
         (ConfigurationError("x"), EXIT_USAGE),
         (agent.ArgumentError("a", 1, "b"), EXIT_USAGE),
-        (memory.ArgumentError("a", 1, "b"), EXIT_USAGE),
-        (memory.NoSuchMemory("x"), EXIT_USAGE),
-        (memory.DuplicateKey("k", "i"), EXIT_USAGE),
-        (memory.EmbedderMismatch("a", "b"), EXIT_USAGE),
+        (tellback.memory.ArgumentError("a", 1, "b"), EXIT_USAGE),
+        (tellback.memory.NoSuchMemory("x"), EXIT_USAGE),
+        (tellback.memory.DuplicateKey("k", "i"), EXIT_USAGE),
+        (tellback.memory.EmbedderMismatch("a", "b"), EXIT_USAGE),
         (vectorstore.ArgumentError("a", 1, "b"), EXIT_USAGE),
         (vectorstore.MissingExtra("PDF", "docs"), EXIT_USAGE),
         (vectorstore.NotAStore("p", "why"), EXIT_FILE),
@@ -53,8 +52,8 @@ NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
         (vectorstore.StorageFull("full"), EXIT_FILE),
         (vectorstore.StorageUnwritable("read only"), EXIT_FILE),
         (vectorstore.DamageError("rows"), EXIT_FILE),
-        (memory.http.HttpConnectError("http://a", "nothing there"), EXIT_ENDPOINT),
-        (memory.EmbedderError("nonsense"), EXIT_ENDPOINT),
+        (tellback.memory.http.HttpConnectError("http://a", "nothing there"), EXIT_ENDPOINT),
+        (tellback.memory.EmbedderError("nonsense"), EXIT_ENDPOINT),
         (agent.ProviderError("no"), EXIT_ENDPOINT),
         (ProviderFailed("no", NOTHING), EXIT_ENDPOINT),
         (agent.AgentError("this agent is closed"), EXIT_FAILED),
@@ -85,7 +84,7 @@ def test_an_unexpected_failure_hints_at_the_debug_option(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("deep inside")
 
-    monkeypatch.setattr("agent.assistant.wiring.open_configured_memory", broken)
+    monkeypatch.setattr("tellback.agent.assistant.wiring.open_configured_memory", broken)
     assert run_command_line(["--memory", str(tmp_path / "m.db"), "recall", "x"]) == EXIT_FAILED
     assert (
         capsys.readouterr().err
@@ -202,7 +201,7 @@ def test_the_exit_codes_are_those_of_the_manual() -> None:
 
 
 def test_the_manual_names_every_command_and_every_variable() -> None:
-    from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
+    from tellback.agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
 
     settings = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
     for setting, variable in ENVIRONMENT_VARIABLES.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.cli.app import run_command_line
 
 SECRET = "The locker code is 44173921-zebra."
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from agent.assistant.cli.prompts import chosen_numbers
-from memory import Memory, Message, open_memory, run_sync
+from tellback.agent.assistant.cli.prompts import chosen_numbers
+from tellback.memory import Memory, Message, open_memory, run_sync
 from tests.support.command_line import CommandLine
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent.assistant import model_servers
-from agent.assistant.cli.app import run_command_line
-from agent.testing import OllamaServer, OpenAIServer, Reply
+from tellback.agent.assistant import model_servers
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.testing import OllamaServer, OpenAIServer, Reply
 from tests.support.command_line import CommandLine
 
 KEY = "sk-never-shown-1234"
@@ -85,7 +85,7 @@ def keyring_with(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-    monkeypatch.setattr("agent.assistant.key_store.usable_keyring", lambda: None)
+    monkeypatch.setattr("tellback.agent.assistant.key_store.usable_keyring", lambda: None)
 
 
 # init

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from agent.assistant.cli.app import app, run_command_line
-from memory import KnowledgeBase, LongTermMemory, Memory, Message, open_memory, run_sync
+from tellback.agent.assistant.cli.app import app, run_command_line
+from tellback.memory import KnowledgeBase, LongTermMemory, Memory, Message, open_memory, run_sync
 from tests.support.command_line import CommandLine
 
 MINE, OTHER = "ana", ""

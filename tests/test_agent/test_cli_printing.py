@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.output import (
     escape_controls,
     escape_json_controls,
     format_count,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.testing import OpenAIServer, RawReply, Reply
+from tellback.agent.testing import OpenAIServer, RawReply, Reply
 from tests.support.command_line import CommandLine
 
 SAID = ("My name is Clara.", "I moved to Grenoble.", "My sister Ana lives in Ghent.")

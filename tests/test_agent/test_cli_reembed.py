@@ -16,15 +16,15 @@ from typing import Any
 import apsw
 import pytest
 
-from agent.assistant.cli.app import run_command_line
-from agent.assistant.config import AssistantSettings, ConfigurationError
-from agent.assistant.wiring import make_embedder
-from agent.testing import OllamaServer, RawReply, RecordedRequest
-from memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
-from memory.embedders.probe_pairs import PROBE_TEXTS
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.config import AssistantSettings, ConfigurationError
+from tellback.agent.assistant.wiring import make_embedder
+from tellback.agent.testing import OllamaServer, RawReply, RecordedRequest
+from tellback.memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
+from tellback.memory.embedders.probe_pairs import PROBE_TEXTS
 
 ROOT = Path(__file__).resolve().parents[2]
-TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from tellback.agent.assistant.cli import main; main()"]
 KEYS = {"before", "space", "embedded", "without", "truncated", "switched", "already"}
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     DocumentBlock,
     ImageBlock,
     Message,

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
-from agent.testing import OpenAIServer, RawReply, Reply, call
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.testing import OpenAIServer, RawReply, Reply, call
 
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
 ROOT = Path(__file__).resolve().parents[2]
-TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from tellback.agent.assistant.cli import main; main()"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 FORWARD = re.compile(r"(\x08?)\x1b\[(\d*)C")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from agent.assistant.cli.times import parse_duration, parse_time
+from tellback.agent.assistant.cli.times import parse_duration, parse_time
 from tests.support.command_line import CommandLine
 
 SUNDAY = datetime(2026, 11, 22, 21, 30).astimezone()

@@ -1,6 +1,6 @@
 """Codex, Gemini CLI, Cursor and the clients with a memory server alone: their documented payloads, replies and files.
 
-The parts below ``agent.assistant`` are the subject; they have no public face.
+The parts below ``tellback.agent.assistant`` are the subject; they have no public face.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.clients.cursor_database import editor_database
-from agent.assistant.clients.registry import CLIENTS, client_named, hook_client
-from agent.assistant.hooks.hook_call import HookCall, HookReply
-from agent.assistant.hooks.hook_settings import HookSettings
-from agent.assistant.hooks.service import serve_hook
-from memory import LongTermMemory
+from tellback.agent.assistant.clients.cursor_database import editor_database
+from tellback.agent.assistant.clients.registry import CLIENTS, client_named, hook_client
+from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
+from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.agent.assistant.hooks.service import serve_hook
+from tellback.memory import LongTermMemory
 from tests.support.clients import START
 from tests.support.command_line import CommandLine
 

@@ -1,6 +1,6 @@
 """Hooks of coding agents: memories reach the model as data, and each turn is stored once.
 
-The parts below ``agent.assistant`` are the subject; they have no public face.
+The parts below ``tellback.agent.assistant`` are the subject; they have no public face.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.hooks import run_log
-from memory import LongTermMemory, Memory, Message
+from tellback.agent.assistant.hooks import run_log
+from tellback.memory import LongTermMemory, Memory, Message
 from tests.support.clients import CodingSession, added_context, users_words
 from tests.support.command_line import CommandLine
 
@@ -220,7 +220,7 @@ def test_a_hook_ends_with_exit_code_0_and_no_traceback_whatever_its_streams_and_
     shell: str, tmp_path: Path
 ) -> None:
     launcher, payload = tmp_path / "launch.py", tmp_path / "payload"
-    launcher.write_text("from agent.assistant.cli.launcher import main; main()")
+    launcher.write_text("from tellback.agent.assistant.cli.launcher import main; main()")
     payload.write_text(json.dumps({"session_id": "s1", "cwd": str(tmp_path), "prompt": "hello there"}))
     hook = f"{sys.executable} {launcher} --memory {tmp_path}/m.db hook claude-code"
     done = subprocess.run(

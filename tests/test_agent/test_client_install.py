@@ -1,6 +1,6 @@
 """``tellback install``: a client's own files get the memory server and hooks, and are as before once both are removed.
 
-The parts below ``agent.assistant`` are the subject; they have no public face.
+The parts below ``tellback.agent.assistant`` are the subject; they have no public face.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.clients.json_edit import parse_json, remove_member, set_member
-from agent.assistant.clients.registry import HOOK_CLIENTS, hook_client
-from agent.assistant.clients.toml_edit import remove_table, set_table
-from agent.assistant.hooks import run_log
-from agent.assistant.hooks.run_log import HookRun
+from tellback.agent.assistant.clients.json_edit import parse_json, remove_member, set_member
+from tellback.agent.assistant.clients.registry import HOOK_CLIENTS, hook_client
+from tellback.agent.assistant.clients.toml_edit import remove_table, set_table
+from tellback.agent.assistant.hooks import run_log
+from tellback.agent.assistant.hooks.run_log import HookRun
 from tests.support.command_line import CommandLine
 
 PROGRAM = str(Path(sys.executable).parent / "tellback")
@@ -34,7 +34,7 @@ CLAUDE_SETTINGS = """{
 @pytest.fixture
 def startable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every server for one that can start, which saves a process."""
-    monkeypatch.setattr("agent.assistant.clients.registration.start_failure", lambda command: "")
+    monkeypatch.setattr("tellback.agent.assistant.clients.registration.start_failure", lambda command: "")
 
 
 def file_of(client: str) -> Path:
@@ -211,7 +211,7 @@ def test_a_server_that_cannot_start_is_not_registered_and_doctor_fails_for_one_t
     broken = tmp_path / "tellback"
     broken.write_text("#!/bin/sh\necho 'tellback: the MCP server needs the extra' >&2; exit 2\n")
     broken.chmod(0o700)
-    monkeypatch.setattr("agent.assistant.clients.registration.own_program", lambda: broken)
+    monkeypatch.setattr("tellback.agent.assistant.clients.registration.own_program", lambda: broken)
     done = tellback("install", "codex")
     assert (done.code, [*Path.home().glob(".codex")]) == (2, [])
     assert "could not start: the MCP server needs the extra" in done.err

@@ -1,6 +1,6 @@
 """Transcripts of clients: typed words are distinguished from all else, and an import stores them once.
 
-The parts below ``agent.assistant`` are the subject; they have no public face.
+The parts below ``tellback.agent.assistant`` are the subject; they have no public face.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.clients.claude_code_transcripts import read_transcript, untyped_reason
-from agent.assistant.clients.typed_text import PASTE_CHARACTERS, split_pasted
-from memory import LongTermMemory
+from tellback.agent.assistant.clients.claude_code_transcripts import read_transcript, untyped_reason
+from tellback.agent.assistant.clients.typed_text import PASTE_CHARACTERS, split_pasted
+from tellback.memory import LongTermMemory
 from tests.support.clients import CodingSession, users_words
 from tests.support.command_line import CommandLine
 

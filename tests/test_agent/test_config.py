@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.config import (
+from tellback.agent.assistant.config import (
     ENVIRONMENT_VARIABLES,
     AssistantSettings,
     ConfigurationError,
     load_configuration,
 )
-from agent.assistant.setting_checks import Secret, http_address
-from agent.providers.open import ollama_address
+from tellback.agent.assistant.setting_checks import Secret, http_address
+from tellback.agent.providers.open import ollama_address
 
 
 def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):

@@ -1,7 +1,7 @@
 """The context: its order, its budget, and delimiters that nothing inside can forge.
 
-Inner parts, on no face: ``agent.context.assembly``, ``agent.context.memory_reader``, ``agent.context.rendering``,
-``agent.context_items``, ``agent.providers.base``.
+Inner parts, on no face: ``tellback.agent.context.assembly``, ``tellback.agent.context.memory_reader``,
+``tellback.agent.context.rendering``, ``tellback.agent.context_items``, ``tellback.agent.providers.base``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.hooks.context_block import item_line
-from agent.context.assembly import PROFILE_HEADING, ContextSources, assemble_context
-from agent.context.control_markup import WRAPPER_TAGS, defuse
-from agent.context.memory_reader import GatheredContext, SessionHistory, above_floor
-from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
-from agent.context_items import ContextItem, citations_in
-from agent.mcp.results import FetchedDocument, MemoryItem
-from agent.providers.base import ToolSpec
-from memory import EstimatingCounter, FixedWindow, Message, RecallResult, message_tokens
-from memory import ToolCallBlock as Call
-from memory import ToolResultBlock as Result
+from tellback.agent.assistant.hooks.context_block import item_line
+from tellback.agent.context.assembly import PROFILE_HEADING, ContextSources, assemble_context
+from tellback.agent.context.control_markup import WRAPPER_TAGS, defuse
+from tellback.agent.context.memory_reader import GatheredContext, SessionHistory, above_floor
+from tellback.agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
+from tellback.agent.context_items import ContextItem, citations_in
+from tellback.agent.mcp.results import FetchedDocument, MemoryItem
+from tellback.agent.providers.base import ToolSpec
+from tellback.memory import EstimatingCounter, FixedWindow, Message, RecallResult, message_tokens
+from tellback.memory import ToolCallBlock as Call
+from tellback.memory import ToolResultBlock as Result
 
 COUNTER = EstimatingCounter()
 

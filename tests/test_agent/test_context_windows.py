@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     ArgumentError,
@@ -18,12 +18,12 @@ from agent import (
     RunLimits,
     Usage,
 )
-from agent.assistant.config import AssistantSettings, ConfigurationError, load_configuration
-from agent.assistant.wiring import make_window, open_assistant
-from agent.callables import summarizer
-from agent.errors import LimitReached
-from agent.testing import OpenAIServer, Reply, ScriptedProvider
-from memory import (
+from tellback.agent.assistant.config import AssistantSettings, ConfigurationError, load_configuration
+from tellback.agent.assistant.wiring import make_window, open_assistant
+from tellback.agent.callables import summarizer
+from tellback.agent.errors import LimitReached
+from tellback.agent.testing import OpenAIServer, Reply, ScriptedProvider
+from tellback.memory import (
     DocumentBlock,
     FixedWindow,
     ImageBlock,
@@ -36,7 +36,7 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from vectorstore import open_store
+from tellback.vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 

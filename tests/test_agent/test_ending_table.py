@@ -1,6 +1,6 @@
 """Every ending in one table: returned or raised, one terminal event, stored or not; and the usage of a run.
 
-Inner parts, on no face: ``agent.errors``.
+Inner parts, on no face: ``tellback.agent.errors``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     AgentTool,
@@ -34,11 +34,11 @@ from agent import (
     Usage,
     tool,
 )
-from agent.errors import ContextOverflow
-from agent.testing import Reply, ScriptedProvider, call
-from memory import LongTermMemory
+from tellback.agent.errors import ContextOverflow
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.memory import LongTermMemory
+from tellback.vectorstore import BusyError
 from tests.support.passing_time import DEADLINE, outlasting
-from vectorstore import BusyError
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,7 @@
 """Events in JSON: each class round-trips; exceptions and open requests keep the fields that can be shown.
 
-Inner parts, on no face: ``agent.approval``, ``agent.context_items``, ``agent.errors``, ``agent.events``,
-``agent.results``.
+Inner parts, on no face: ``tellback.agent.approval``, ``tellback.agent.context_items``, ``tellback.agent.errors``,
+``tellback.agent.events``, ``tellback.agent.results``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import BaseModel
 
-from agent import (
+from tellback.agent import (
     Agent,
     ApprovalRequest,
     ApprovalRequested,
@@ -35,10 +35,10 @@ from agent import (
     WarningIssued,
     tool,
 )
-from agent.approval import ApprovalDecision
-from agent.context_items import ContextItem, cite_item
-from agent.errors import error_for_result
-from agent.events import (
+from tellback.agent.approval import ApprovalDecision
+from tellback.agent.context_items import ContextItem, cite_item
+from tellback.agent.errors import error_for_result
+from tellback.agent.events import (
     ApprovalDecided,
     CircuitOpened,
     CircuitRejected,
@@ -50,10 +50,10 @@ from agent.events import (
     TextWithdrawn,
     Waiting,
 )
-from agent.results import ErrorRecord, MemoryAccess, RunStep, ToolCallRecord
-from agent.testing import Reply, ScriptedProvider, call
-from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, open_memory
-from memory.internals import Omitted
+from tellback.agent.results import ErrorRecord, MemoryAccess, RunStep, ToolCallRecord
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, open_memory
+from tellback.memory.internals import Omitted
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,7 @@
 """Answers without a model: statements acknowledged, questions answered by quotes, nothing invented.
 
-Inner parts, on no face: ``agent.context_items``, ``agent.quoting``, ``agent.providers.accumulator``,
-``agent.providers.extractive``.
+Inner parts, on no face: ``tellback.agent.context_items``, ``tellback.agent.quoting``,
+``tellback.agent.providers.accumulator``, ``tellback.agent.providers.extractive``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import ArgumentError, Provider, QuotingProvider, Request, StopPiece
-from agent.context_items import ContextItem, Grounding
-from agent.providers.accumulator import Response, collect_response
-from agent.providers.extractive import (
+from tellback.agent import ArgumentError, Provider, QuotingProvider, Request, StopPiece
+from tellback.agent.context_items import ContextItem, Grounding
+from tellback.agent.providers.accumulator import Response, collect_response
+from tellback.agent.providers.extractive import (
     ABOUT_TEXT,
     DOUBTFUL_TEXT,
     NO_COMMANDS_TEXT,
     NOTHING_FOUND_TEXT,
     OTHER_SPEAKER_TEXT,
 )
-from agent.quoting import is_question
-from memory import Message
+from tellback.agent.quoting import is_question
+from tellback.memory import Message
 
 
 def item(number: int, text: str, score: float = 1.0, **fields) -> ContextItem:

@@ -1,6 +1,6 @@
 """Facts that a model extracts from the user's words, over real HTTP: requests, stored facts, rejected facts.
 
-Inner parts, on no face: ``agent.assistant.cli.conversation.facts``.
+Inner parts, on no face: ``tellback.agent.assistant.cli.conversation.facts``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent import AgentSettings, OpenAICompatibleProvider, Usage
-from agent.assistant.cli.conversation.facts import FactWorker, KeptFacts, keep_facts
-from agent.assistant.wiring import open_configured_memory
-from agent.testing import OpenAIServer, RawReply, Reply
-from memory import LongTermMemory, Memory, Message, NoSecrets, Trust, run_sync
+from tellback.agent import AgentSettings, OpenAICompatibleProvider, Usage
+from tellback.agent.assistant.cli.conversation.facts import FactWorker, KeptFacts, keep_facts
+from tellback.agent.assistant.wiring import open_configured_memory
+from tellback.agent.testing import OpenAIServer, RawReply, Reply
+from tellback.memory import LongTermMemory, Memory, Message, NoSecrets, Trust, run_sync
+from tellback.vectorstore import open_store
 from tests.support.command_line import CommandLine
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
@@ -138,7 +138,7 @@ def test_a_failing_model_for_facts_loses_no_turn(tellback: CommandLine, monkeypa
 def test_facts_not_found_before_the_timeout_are_dropped_and_the_turn_is_kept(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent.assistant.config import load_configuration
+    from tellback.agent.assistant.config import load_configuration
 
     tellback.remember_turn("s", Message.user(MOVED))
     with OpenAIServer(RawReply([30.0])) as server:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     Ending,
@@ -16,10 +16,10 @@ from agent import (
     WarningIssued,
     tool,
 )
-from agent.errors import IterationCap
-from agent.testing import Reply, ScriptedProvider, call, shown_items
-from memory import InMemoryHistory, LongTermMemory, Memory, Message
-from vectorstore import BusyError, StorageFull, open_store
+from tellback.agent.errors import IterationCap
+from tellback.agent.testing import Reply, ScriptedProvider, call, shown_items
+from tellback.memory import InMemoryHistory, LongTermMemory, Memory, Message
+from tellback.vectorstore import BusyError, StorageFull, open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from agent.assistant.cli.app import run_command_line
-from memory import open_memory, run_sync
-from vectorstore.persisted_names import FORMER_FOLDER
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.memory import open_memory, run_sync
+from tellback.vectorstore.persisted_names import FORMER_FOLDER
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory import run_sync
+from tellback.memory import run_sync
 from tests.support.golden_prompts import FOLDER, SITUATIONS, as_text, make_request, wrapping_share
 
 

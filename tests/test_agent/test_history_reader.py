@@ -1,16 +1,16 @@
 """History in the context: window policies, summaries, and quotes with the current text of memories.
 
-Inner parts, on no face: ``agent.context.memory_reader``.
+Inner parts, on no face: ``tellback.agent.context.memory_reader``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from agent import Agent, AgentSettings, MemoryRecalled, QuotingProvider, WarningIssued
-from agent.context.memory_reader import NO_SEQUENCE, HistoryReader
-from agent.testing import Reply, ScriptedProvider
-from memory import (
+from tellback.agent import Agent, AgentSettings, MemoryRecalled, QuotingProvider, WarningIssued
+from tellback.agent.context.memory_reader import NO_SEQUENCE, HistoryReader
+from tellback.agent.testing import Reply, ScriptedProvider
+from tellback.memory import (
     EstimatingCounter,
     FixedWindow,
     InMemoryHistory,
@@ -19,7 +19,7 @@ from memory import (
     TokenWindow,
     Trust,
 )
-from memory.internals import FullWindow
+from tellback.memory.internals import FullWindow
 
 pytestmark = pytest.mark.anyio
 

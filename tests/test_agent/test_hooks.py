@@ -1,6 +1,6 @@
 """Hooks, fingerprints, connectors, approval in a stream, and agents as tools.
 
-Inner parts, on no face: ``agent.approval``, ``agent.events``, ``agent.providers.base``.
+Inner parts, on no face: ``tellback.agent.approval``, ``tellback.agent.events``, ``tellback.agent.providers.base``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentError,
     AgentSettings,
@@ -41,11 +41,11 @@ from agent import (
     approval_except,
     tool,
 )
-from agent.approval import ApprovalDecision
-from agent.events import HOOK_NAMES, ApprovalDecided, CircuitOpened, CircuitRejected, HookEvent
-from agent.providers.base import ToolSpec
-from agent.testing import Reply, ScriptedProvider, call
-from memory import InMemoryHistory, Memory, Message, open_memory
+from tellback.agent.approval import ApprovalDecision
+from tellback.agent.events import HOOK_NAMES, ApprovalDecided, CircuitOpened, CircuitRejected, HookEvent
+from tellback.agent.providers.base import ToolSpec
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.memory import InMemoryHistory, Memory, Message, open_memory
 from tests.support.passing_time import DEADLINE, outlasting
 
 pytestmark = pytest.mark.anyio
@@ -140,8 +140,8 @@ async def test_hooks_are_called_in_order_and_a_failing_hook_stops_neither_others
 
 def test_nothing_is_printed_unless_the_program_sets_up_logging() -> None:
     program = """
-from agent import Agent, Hooks, tool
-from agent.testing import Reply, ScriptedProvider, call
+from tellback.agent import Agent, Hooks, tool
+from tellback.agent.testing import Reply, ScriptedProvider, call
 
 @tool
 def fail() -> str:

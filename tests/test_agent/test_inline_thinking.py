@@ -1,6 +1,6 @@
 """Reasoning between tags in a model's answer: separated from the answer, wherever the stream is cut.
 
-Inner parts, on no face: ``agent.events``, ``agent.providers.accumulator``.
+Inner parts, on no face: ``tellback.agent.events``, ``tellback.agent.providers.accumulator``.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import json
 
 import pytest
 
-from agent import Agent, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Request, StopReason
-from agent.events import TextDelta, TextWithdrawn, ThinkingDelta
-from agent.providers.accumulator import Response, collect_response
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply
-from memory import Message, ThinkingBlock, open_memory, run_sync
-from memory.http import HttpClient
+from tellback.agent import Agent, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Request, StopReason
+from tellback.agent.events import TextDelta, TextWithdrawn, ThinkingDelta
+from tellback.agent.providers.accumulator import Response, collect_response
+from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply
+from tellback.memory import Message, ThinkingBlock, open_memory, run_sync
+from tellback.memory.http import HttpClient
 
 REQUEST = Request((Message.user("Hello"),))
 WIRES = {

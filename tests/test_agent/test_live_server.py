@@ -5,7 +5,7 @@
 It speaks both formats. The tests check no wording: the server answers with token counts, survives a stream closed in
 the middle, and reports a request too long for its window as a context overflow.
 
-Inner parts, on no face: ``agent.errors``, ``agent.providers.accumulator``.
+Inner parts, on no face: ``tellback.agent.errors``, ``tellback.agent.providers.accumulator``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import os
 
 import pytest
 
-from agent import AnthropicProvider, ModelSettings, OpenAICompatibleProvider, Request, TextPiece
-from agent.errors import ContextOverflow
-from agent.providers.accumulator import collect_response, open_stream
-from memory import Message
+from tellback.agent import AnthropicProvider, ModelSettings, OpenAICompatibleProvider, Request, TextPiece
+from tellback.agent.errors import ContextOverflow
+from tellback.agent.providers.accumulator import collect_response, open_stream
+from tellback.memory import Message
 
 SERVER = os.environ.get("LIVE_SERVER", "").rstrip("/")
 pytestmark = pytest.mark.skipif(not SERVER, reason="LIVE_SERVER names no llama-server")

@@ -1,7 +1,7 @@
 """The loop: rounds of model and tools, and each of its endings.
 
-Inner parts, on no face: ``agent.events``, ``agent.loop``, ``agent.results``, ``agent.tool_executor``,
-``agent.tools.base``.
+Inner parts, on no face: ``tellback.agent.events``, ``tellback.agent.loop``, ``tellback.agent.results``,
+``tellback.agent.tool_executor``, ``tellback.agent.tools.base``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     ArgumentError,
     Ending,
     ProviderError,
@@ -26,13 +26,13 @@ from agent import (
     Usage,
     tool,
 )
-from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted
-from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits, LoopOutcome, LoopRun
-from agent.results import ToolCallRecord
-from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import ToolExecutor
-from agent.tools.base import RunScope, Toolset
-from memory import Message, ThinkingBlock, ToolCallBlock
+from tellback.agent.events import EmptyReplyRetried, RoundEnded, RoundStarted
+from tellback.agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits, LoopOutcome, LoopRun
+from tellback.agent.results import ToolCallRecord
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.agent.tool_executor import ToolExecutor
+from tellback.agent.tools.base import RunScope, Toolset
+from tellback.memory import Message, ThinkingBlock, ToolCallBlock
 from tests.support.passing_time import DEADLINE, outlasting
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     AgentTool,
@@ -17,8 +17,8 @@ from agent import (
     RunLimits,
     memory_tools,
 )
-from agent.testing import Reply, ScriptedProvider, call
-from memory import KnowledgeBase, LongTermMemory, Memory
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.memory import KnowledgeBase, LongTermMemory, Memory
 
 pytestmark = pytest.mark.anyio
 

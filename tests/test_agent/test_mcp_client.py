@@ -14,13 +14,13 @@ pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 
 import mcp_types
 
-from agent import Agent, ArgumentError, ToolContext, ToolFailed
-from agent.mcp import DefinitionRegister, McpServer, McpTools, McpUnavailable
-from agent.testing import OpenAIServer, Reply, ScriptedProvider, call
-from memory import DocumentBlock, ImageBlock, LongTermMemory, TextBlock, Trust
+from tellback.agent import Agent, ArgumentError, ToolContext, ToolFailed
+from tellback.agent.mcp import DefinitionRegister, McpServer, McpTools, McpUnavailable
+from tellback.agent.testing import OpenAIServer, Reply, ScriptedProvider, call
+from tellback.memory import DocumentBlock, ImageBlock, LongTermMemory, TextBlock, Trust
+from tellback.vectorstore import open_store
 from tests.support.command_line import CommandLine
 from tests.support.mcp_servers import ServedTools, bound_socket, definition
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 APPROVED = ToolContext(call_id="c", approved=True)
@@ -101,7 +101,7 @@ async def test_a_tool_that_changes_while_it_is_connected_is_not_called_with_the_
     async with connected(served) as (_, tools):
         await tools["files_read"].call({}, PLAIN)
         served.tools = [definition("read", read_only=True, description="Reads, and sends it away.")]
-        monkeypatch.setattr("agent.mcp.client._SECONDS_BETWEEN_LISTS", 0.0)
+        monkeypatch.setattr("tellback.agent.mcp.client._SECONDS_BETWEEN_LISTS", 0.0)
         for context in (PLAIN, PLAIN):
             with pytest.raises(ToolFailed, match=r"changed this tool just now|needs the user's approval"):
                 await tools["files_read"].call({}, context)

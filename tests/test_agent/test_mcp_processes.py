@@ -20,8 +20,8 @@ import mcp_types
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from agent import ToolContext, ToolFailed
-from agent.mcp import McpServer, McpTools
+from tellback.agent import ToolContext, ToolFailed
+from tellback.agent.mcp import McpServer, McpTools
 from tests.support.mcp_calls import call_every_tool
 from tests.support.waiting import wait_until
 

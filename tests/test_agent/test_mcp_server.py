@@ -1,6 +1,6 @@
 """The memory as an MCP server: answers of its tools to the SDK's own client, in both protocol revisions.
 
-Inner parts, on no face: ``agent.context.rendering``, ``agent.mcp.call``.
+Inner parts, on no face: ``tellback.agent.context.rendering``, ``tellback.agent.mcp.call``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import mcp_types
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from agent import ToolFailed
-from agent.context.rendering import parse_items
-from agent.mcp import MemoryServerTools, make_memory_server
-from agent.mcp.call import ConfirmationTokens, FailureLimit
-from memory import KnowledgeBase, Memory, Trust
+from tellback.agent import ToolFailed
+from tellback.agent.context.rendering import parse_items
+from tellback.agent.mcp import MemoryServerTools, make_memory_server
+from tellback.agent.mcp.call import ConfirmationTokens, FailureLimit
+from tellback.memory import KnowledgeBase, Memory, Trust
 
 pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])

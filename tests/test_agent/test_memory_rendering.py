@@ -1,6 +1,6 @@
 """Memories in a prompt: parsed back, they are exactly those that were put in, whatever any text contains.
 
-Inner parts, on no face: ``agent.context.rendering``.
+Inner parts, on no face: ``tellback.agent.context.rendering``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import Agent, AgentSettings, Request, tool
-from agent.context.rendering import item_rules
-from agent.testing import Reply, ScriptedProvider, call, mark_in, shown_items
-from memory import LongTermMemory, Memory, Message, Passage, TextBlock, run_sync
-from memory.internals import Passages
-from vectorstore import open_store
+from tellback.agent import Agent, AgentSettings, Request, tool
+from tellback.agent.context.rendering import item_rules
+from tellback.agent.testing import Reply, ScriptedProvider, call, mark_in, shown_items
+from tellback.memory import LongTermMemory, Memory, Message, Passage, TextBlock, run_sync
+from tellback.memory.internals import Passages
+from tellback.vectorstore import open_store
 
 SEED = "a seed that no text knows"
 NOW = datetime(2026, 5, 3, 10, 30, tzinfo=UTC)

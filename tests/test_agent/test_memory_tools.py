@@ -1,6 +1,6 @@
 """Memory and documents as tools: a model may search and note, and may not change the user's memories.
 
-Inner parts, on no face: ``agent.tools.memory``.
+Inner parts, on no face: ``tellback.agent.tools.memory``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     ApprovalRequest,
@@ -20,9 +20,9 @@ from agent import (
     knowledge_tools,
     memory_tools,
 )
-from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS
-from memory import KnowledgeBase, LongTermMemory, Memory, Trust
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS
+from tellback.memory import KnowledgeBase, LongTermMemory, Memory, Trust
 
 pytestmark = pytest.mark.anyio
 

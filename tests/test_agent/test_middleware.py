@@ -1,7 +1,7 @@
 """The chain around each call of a tool, and middleware around a run: every link, and the order in which they stand.
 
-Inner parts, on no face: ``agent.approval``, ``agent.errors``, ``agent.events``, ``agent.tool_executor``,
-``agent.tools.base``.
+Inner parts, on no face: ``tellback.agent.approval``, ``tellback.agent.errors``, ``tellback.agent.events``,
+``tellback.agent.tool_executor``, ``tellback.agent.tools.base``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     ApprovalRequest,
@@ -38,13 +38,13 @@ from agent import (
     approval_never,
     tool,
 )
-from agent.approval import ApprovalDecision, ApprovalStatus, approval_as_annotated
-from agent.errors import CircuitOpen, RateLimited
-from agent.events import ApprovalDecided, HookDispatcher, TextWithdrawn
-from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import ToolExecutor
-from agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of
-from memory import LongTermMemory, Message, ToolCallBlock
+from tellback.agent.approval import ApprovalDecision, ApprovalStatus, approval_as_annotated
+from tellback.agent.errors import CircuitOpen, RateLimited
+from tellback.agent.events import ApprovalDecided, HookDispatcher, TextWithdrawn
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.agent.tool_executor import ToolExecutor
+from tellback.agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of
+from tellback.memory import LongTermMemory, Message, ToolCallBlock
 from tests.support.passing_time import DEADLINE, time_passes
 
 pytestmark = pytest.mark.anyio
@@ -135,7 +135,7 @@ async def test_the_links_of_the_tool_chain_run_in_their_documented_order() -> No
             seen.append("rate limit")
             return await super().__call__(invocation, proceed)
 
-    logger = logging.getLogger("agent.middleware.logging")
+    logger = logging.getLogger("tellback.agent.middleware.logging")
     handler = Seen()
     logger.addHandler(handler)
     level, _ = logger.level, logger.setLevel(logging.DEBUG)

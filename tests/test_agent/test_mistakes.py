@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typing_extensions import is_protocol
 
-from agent import (
+from tellback.agent import (
     Agent,
     Hooks,
     OllamaProvider,
@@ -22,7 +22,7 @@ from agent import (
     calculator,
     tool,
 )
-from memory import (
+from tellback.memory import (
     ArgumentError,
     InMemoryHistory,
     LongTermMemory,
@@ -31,7 +31,7 @@ from memory import (
     open_memory,
     run_sync,
 )
-from vectorstore import Entry, open_store
+from tellback.vectorstore import Entry, open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 They are development dependencies; each speaks to our scripted server over real HTTP, as our provider does.
 
-Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``.
+Inner parts, on no face: ``tellback.agent.providers.accumulator``, ``tellback.agent.providers.base``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,20 @@ from typing import Any
 
 import pytest
 
-from agent import AnthropicProvider, ModelSettings, OllamaProvider, OpenAICompatibleProvider, Request, StopReason, Usage
-from agent.providers.accumulator import Response, collect_response
-from agent.providers.base import ToolSpec
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, ScriptedServer, call
-from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.http import HttpClient
+from tellback.agent import (
+    AnthropicProvider,
+    ModelSettings,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    Request,
+    StopReason,
+    Usage,
+)
+from tellback.agent.providers.accumulator import Response, collect_response
+from tellback.agent.providers.base import ToolSpec
+from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, ScriptedServer, call
+from tellback.memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from tellback.memory.http import HttpClient
 
 openai: Any = None
 anthropic: Any = None

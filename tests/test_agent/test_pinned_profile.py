@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent import Agent, AgentSettings, ArgumentError, MemoryRecalled, QuotingProvider
-from agent.testing import Reply, ScriptedProvider, shown_items
-from memory import FixedWindow, LongTermMemory, Memory, Message, Passage
+from tellback.agent import Agent, AgentSettings, ArgumentError, MemoryRecalled, QuotingProvider
+from tellback.agent.testing import Reply, ScriptedProvider, shown_items
+from tellback.memory import FixedWindow, LongTermMemory, Memory, Message, Passage
+from tellback.vectorstore import open_store
 from tests.support.documents import FixedDocuments
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,6 @@
 """Requests over HTTP: memories as data in user messages, in every format, and the cached share of the input.
 
-Inner parts, on no face: ``agent.context.rendering``.
+Inner parts, on no face: ``tellback.agent.context.rendering``.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent import Agent, AgentSettings, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Usage
-from agent.context.control_markup import defuse
-from agent.context.rendering import parse_items
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
-from memory import LongTermMemory, Memory
-from vectorstore import open_store
+from tellback.agent import Agent, AgentSettings, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Usage
+from tellback.agent.context.control_markup import defuse
+from tellback.agent.context.rendering import parse_items
+from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
+from tellback.memory import LongTermMemory, Memory
+from tellback.vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     ModelSettings,
     ProviderError,
     Request,
@@ -19,8 +19,8 @@ from agent import (
     ThinkingPiece,
     UsagePiece,
 )
-from agent.testing import ProviderContract, Reply, ScriptedProvider
-from memory import Message
+from tellback.agent.testing import ProviderContract, Reply, ScriptedProvider
+from tellback.memory import Message
 
 _FOUND_BY: dict[type, str] = {}
 

@@ -1,6 +1,7 @@
 """Providers: the shipped contract over scripted and real HTTP, and the fields of the Chat Completions format.
 
-Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``, ``agent.providers.openai``.
+Inner parts, on no face: ``tellback.agent.providers.accumulator``, ``tellback.agent.providers.base``,
+``tellback.agent.providers.openai``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import (
+from tellback.agent import (
     Agent,
     ArgumentError,
     ModelSettings,
@@ -29,11 +30,11 @@ from agent import (
     Unsupported,
     Usage,
 )
-from agent.providers.accumulator import ResponseAccumulator, collect_response
-from agent.providers.base import ToolSpec
-from agent.providers.openai import list_models
-from agent.testing import OpenAIServer, ProviderContract, RawReply, Reply, ScriptedProvider, call
-from memory import (
+from tellback.agent.providers.accumulator import ResponseAccumulator, collect_response
+from tellback.agent.providers.base import ToolSpec
+from tellback.agent.providers.openai import list_models
+from tellback.agent.testing import OpenAIServer, ProviderContract, RawReply, Reply, ScriptedProvider, call
+from tellback.memory import (
     DocumentBlock,
     ImageBlock,
     Message,
@@ -42,9 +43,9 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from memory.http import HttpClient
+from tellback.memory.http import HttpClient
+from tellback.vectorstore import MissingExtra
 from tests.support.pdf import make_pdf
-from vectorstore import MissingExtra
 
 KEY = "sk-secret-0123456789abcdef"
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -259,7 +260,7 @@ def test_a_pdf_that_a_tool_returns_follows_all_tool_results_where_the_server_rea
 
 
 def test_a_pdf_without_the_package_that_reads_it_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory.documents.loaders.registry.find_spec", lambda name: None)
+    monkeypatch.setattr("tellback.memory.documents.loaders.registry.find_spec", lambda name: None)
     pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF-never read before", name="house.pdf")
     with pytest.raises(MissingExtra, match="docs"):
         sent(ask(Message.user([pdf])))

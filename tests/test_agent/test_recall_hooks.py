@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent import ArgumentError
-from agent.callables import recall_hooks
-from agent.testing import Reply, ScriptedProvider
+from tellback.agent import ArgumentError
+from tellback.agent.callables import recall_hooks
+from tellback.agent.testing import Reply, ScriptedProvider
 
 pytestmark = pytest.mark.anyio
 

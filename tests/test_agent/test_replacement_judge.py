@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agent import Agent, OpenAICompatibleProvider, Usage
-from agent.callables import replacement_judge
-from agent.testing import OpenAIServer, RawReply, Reply
-from memory import FunctionEmbedder, LongTermMemory, Memory
+from tellback.agent import Agent, OpenAICompatibleProvider, Usage
+from tellback.agent.callables import replacement_judge
+from tellback.agent.testing import OpenAIServer, RawReply, Reply
+from tellback.memory import FunctionEmbedder, LongTermMemory, Memory
+from tellback.vectorstore import open_store
 from tests.support.command_line import CommandLine
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 HOME = "I live in Lisbon with two cats."

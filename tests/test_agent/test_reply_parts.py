@@ -1,7 +1,7 @@
 """Parts of replies beyond text and calls: kept as they came, sent back, cited; and turns that a server pauses.
 
 The streams are written here in the documented shapes, cut every few bytes, and read by the official clients too.
-Inner parts, on no face: ``agent.providers.accumulator``.
+Inner parts, on no face: ``tellback.agent.providers.accumulator``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     AnthropicProvider,
@@ -24,10 +24,10 @@ from agent import (
     StopReason,
     tool,
 )
-from agent.providers.accumulator import Response, collect_response
-from agent.testing import AnthropicServer, OpenAIServer, RawReply, Reply
-from memory import DocumentBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
-from memory.internals import OpaqueBlock
+from tellback.agent.providers.accumulator import Response, collect_response
+from tellback.agent.testing import AnthropicServer, OpenAIServer, RawReply, Reply
+from tellback.memory import DocumentBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
+from tellback.memory.internals import OpaqueBlock
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-0123456789"

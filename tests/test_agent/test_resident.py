@@ -1,6 +1,6 @@
 """The resident process: its commands answer as their own processes do, its bounds, and its end.
 
-Inner parts, on no face: ``agent.assistant.resident``, ``agent.assistant.cli.hosted_commands``.
+Inner parts, on no face: ``tellback.agent.assistant.resident``, ``tellback.agent.assistant.cli.hosted_commands``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.cli.hosted_commands import HostedCommands
-from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
-from agent.assistant.resident import client, wire
-from agent.assistant.resident.client import command_name
-from agent.assistant.resident.host import route_standard_streams
-from agent.assistant.resident.memory_pool import MOST_OPEN
-from agent.assistant.resident.server import ResidentServer
+from tellback.agent.assistant.cli.hosted_commands import HostedCommands
+from tellback.agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
+from tellback.agent.assistant.resident import client, wire
+from tellback.agent.assistant.resident.client import command_name
+from tellback.agent.assistant.resident.host import route_standard_streams
+from tellback.agent.assistant.resident.memory_pool import MOST_OPEN
+from tellback.agent.assistant.resident.server import ResidentServer
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 

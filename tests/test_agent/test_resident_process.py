@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.resident import wire
+from tellback.agent.assistant.resident import wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not wire.available(), reason="this system has no sockets for it")]
 ROOT = Path(__file__).resolve().parents[2]
-LAUNCHER = "from agent.assistant.cli.launcher import main; main()"
+LAUNCHER = "from tellback.agent.assistant.cli.launcher import main; main()"
 
 
 class Machine:

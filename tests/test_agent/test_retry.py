@@ -1,6 +1,6 @@
 """Retries of a provider: only before the reply has begun, with the documented waits.
 
-Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``.
+Inner parts, on no face: ``tellback.agent.providers.accumulator``, ``tellback.agent.providers.base``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     AnthropicProvider,
     ArgumentError,
     ProviderError,
@@ -21,11 +21,11 @@ from agent import (
     Usage,
     UsagePiece,
 )
-from agent.providers.accumulator import collect_response
-from agent.providers.base import Capabilities, Delta, ModelPiece, WaitPiece, capabilities_of
-from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
-from memory import Message
-from memory.http import HttpClient
+from tellback.agent.providers.accumulator import collect_response
+from tellback.agent.providers.base import Capabilities, Delta, ModelPiece, WaitPiece, capabilities_of
+from tellback.agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
+from tellback.memory import Message
+from tellback.memory.http import HttpClient
 
 REQUEST = Request((Message.user("Hello"),))
 BUSY = ProviderError("busy", status=503)

@@ -1,7 +1,7 @@
 """Whatever a history holds, each provider is sent a conversation that it takes: roles, calls and results in order.
 
-Inner parts, on no face: ``agent.context.assembly``, ``agent.context.memory_reader``, ``agent.context_items``,
-``agent.providers``.
+Inner parts, on no face: ``tellback.agent.context.assembly``, ``tellback.agent.context.memory_reader``,
+``tellback.agent.context_items``, ``tellback.agent.providers``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import Request
-from agent.context.assembly import ContextSources, assemble_context
-from agent.context.memory_reader import GatheredContext, SessionHistory
-from agent.context_items import ContextItem
-from agent.providers import anthropic
-from agent.providers import ollama as ollama_request
-from agent.providers import openai as openai_request
-from memory import (
+from tellback.agent import Request
+from tellback.agent.context.assembly import ContextSources, assemble_context
+from tellback.agent.context.memory_reader import GatheredContext, SessionHistory
+from tellback.agent.context_items import ContextItem
+from tellback.agent.providers import anthropic
+from tellback.agent.providers import ollama as ollama_request
+from tellback.agent.providers import openai as openai_request
+from tellback.memory import (
     EstimatingCounter,
     ImageBlock,
     Message,

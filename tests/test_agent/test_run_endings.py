@@ -1,7 +1,7 @@
 """Endings of a run beside those of the plain loop: limits, overflow, result types, refusal, and results as answers.
 
-Inner parts, on no face: ``agent.errors``, ``agent.middleware.guardrails``, ``agent.providers.base``,
-``agent.structured_output``, ``agent.usage``.
+Inner parts, on no face: ``tellback.agent.errors``, ``tellback.agent.middleware.guardrails``,
+``tellback.agent.providers.base``, ``tellback.agent.structured_output``, ``tellback.agent.usage``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel, Field
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     ArgumentError,
@@ -34,12 +34,12 @@ from agent import (
     WarningIssued,
     tool,
 )
-from agent.errors import ContextOverflow, InvalidOutput, LimitReached, RunAborted, WindowExceeded
-from agent.middleware.guardrails import PromptGuardrail, injection_check, length_check, personal_data_check
-from agent.providers.base import Capabilities
-from agent.testing import OpenAIServer, Reply, ScriptedProvider, call
-from agent.usage import UsageLedger
-from memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
+from tellback.agent.errors import ContextOverflow, InvalidOutput, LimitReached, RunAborted, WindowExceeded
+from tellback.agent.middleware.guardrails import PromptGuardrail, injection_check, length_check, personal_data_check
+from tellback.agent.providers.base import Capabilities
+from tellback.agent.testing import OpenAIServer, Reply, ScriptedProvider, call
+from tellback.agent.usage import UsageLedger
+from tellback.memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
 
 pytestmark = pytest.mark.anyio
 

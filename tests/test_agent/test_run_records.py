@@ -1,6 +1,6 @@
 """Records of a run for its developer: steps, durations, exceptions with tracebacks, and the log of model calls.
 
-Inner parts, on no face: ``agent.events``, ``agent.results``.
+Inner parts, on no face: ``tellback.agent.events``, ``tellback.agent.results``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     DeadlinePassed,
@@ -25,11 +25,11 @@ from agent import (
     memory_tools,
     tool,
 )
-from agent.callables import summarizer
-from agent.events import HOOK_NAMES, HookEvent, MemoryDegraded, RoundEnded
-from agent.results import ErrorRecord
-from agent.testing import Reply, ScriptedProvider, call
-from memory import (
+from tellback.agent.callables import summarizer
+from tellback.agent.events import HOOK_NAMES, HookEvent, MemoryDegraded, RoundEnded
+from tellback.agent.results import ErrorRecord
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.memory import (
     EmbedderError,
     EstimatingCounter,
     FunctionEmbedder,
@@ -41,8 +41,8 @@ from memory import (
     SummaryWindow,
     TokenWindow,
 )
+from tellback.vectorstore import open_store
 from tests.support.passing_time import DEADLINE, outlasting
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -315,9 +315,9 @@ async def test_the_log_of_model_calls_has_sizes_times_and_usage_and_no_contents(
     provider = ScriptedProvider(*replies)
     provider.model = "small-1"  # type: ignore[attr-defined]
     agent = Agent(provider, tools=[add], settings=AgentSettings(name="ada", system="Be kind."))
-    with caplog.at_level(logging.INFO, "agent.model_calls"), pytest.raises(ProviderFailed):
+    with caplog.at_level(logging.INFO, "tellback.agent.model_calls"), pytest.raises(ProviderFailed):
         await agent.run("My garden shed is green", session="s1")
-    first, second = (record for record in caplog.records if record.name == "agent.model_calls")
+    first, second = (record for record in caplog.records if record.name == "tellback.agent.model_calls")
     fields = first.model_call
     assert {name: fields[name] for name in ("model", "agent", "session", "step", "messages", "tools", "finish")} == {
         "model": "small-1",
@@ -342,7 +342,7 @@ async def test_the_log_of_model_calls_has_sizes_times_and_usage_and_no_contents(
 async def test_the_log_of_model_calls_has_contents_without_secrets_where_they_are_asked_for(caplog) -> None:
     replies = (Reply("Let me see", calls=(call("add", a=17, b=2),)), Reply("It is nineteen."))
     agent = Agent(ScriptedProvider(*replies), tools=[add], settings=AgentSettings(log_contents=True))
-    with caplog.at_level(logging.INFO, "agent.model_calls"):
+    with caplog.at_level(logging.INFO, "tellback.agent.model_calls"):
         await agent.run(f"The shed has the key {SECRET}, what is 17 + 2?")
     text = caplog.text
     for words in ("The shed has the key [redacted: OpenAI key]", "Let me see", '"a": 17', '"text": "19"', "nineteen"):
@@ -357,7 +357,7 @@ async def test_the_log_of_model_calls_has_the_calls_of_a_summarizer(caplog) -> N
     model = ScriptedProvider(Reply("They talked."))
     window = SummaryWindow(TokenWindow(200, EstimatingCounter()), summarizer(model))
     agent = Agent(ScriptedProvider(Reply("Fine.")), history=history, settings=AgentSettings(window=window))
-    with caplog.at_level(logging.INFO, "agent.model_calls"):
+    with caplog.at_level(logging.INFO, "tellback.agent.model_calls"):
         await agent.run("And now?", session="s")
-    records = [record for record in caplog.records if record.name == "agent.model_calls"]
+    records = [record for record in caplog.records if record.name == "tellback.agent.model_calls"]
     assert [record.model_call["purpose"] for record in records] == ["summary", "answer"]

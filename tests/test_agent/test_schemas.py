@@ -1,6 +1,6 @@
 """JSON schemas of the strict modes, beside the transformers of the official SDKs; and ways to request a result type.
 
-Inner parts, on no face: ``agent.providers.schemas``.
+Inner parts, on no face: ``tellback.agent.providers.schemas``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from agent import Agent, AnthropicProvider, Ending, OpenAICompatibleProvider, WarningIssued
-from agent.providers.schemas import anthropic_schema, openai_schema
-from agent.testing import AnthropicServer, OpenAIServer, RawReply, Reply, ScriptedServer, call
+from tellback.agent import Agent, AnthropicProvider, Ending, OpenAICompatibleProvider, WarningIssued
+from tellback.agent.providers.schemas import anthropic_schema, openai_schema
+from tellback.agent.testing import AnthropicServer, OpenAIServer, RawReply, Reply, ScriptedServer, call
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     OllamaProvider,
@@ -20,13 +20,13 @@ from agent import (
     ToolContext,
     memory_tools,
 )
-from agent.assistant.cli.app import run_command_line
-from agent.assistant.config import AssistantSettings
-from agent.assistant.wiring import make_write_policies, open_configured_memory
-from agent.testing import Reply, ScriptedProvider
-from memory import LongTermMemory, Memory, Message, NotTrusted, run_sync
-from memory.internals import is_remote
-from vectorstore import open_store
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.wiring import make_write_policies, open_configured_memory
+from tellback.agent.testing import Reply, ScriptedProvider
+from tellback.memory import LongTermMemory, Memory, Message, NotTrusted, run_sync
+from tellback.memory.internals import is_remote
+from tellback.vectorstore import open_store
 
 CODE = "The PIN of the safe is 48213."
 

@@ -1,6 +1,6 @@
 """Dispatch: concurrent calls, results in order, failures as results, nothing left running.
 
-Inner parts, on no face: ``agent.tool_executor``, ``agent.tools.base``.
+Inner parts, on no face: ``tellback.agent.tool_executor``, ``tellback.agent.tools.base``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from agent import ArgumentError, StopRun, ToolContext, ToolFailed, tool
-from agent.testing import call
-from agent.tool_executor import ToolExecutor
-from agent.tools.base import Toolset
-from memory import ToolCallBlock
+from tellback.agent import ArgumentError, StopRun, ToolContext, ToolFailed, tool
+from tellback.agent.testing import call
+from tellback.agent.tool_executor import ToolExecutor
+from tellback.agent.tools.base import Toolset
+from tellback.memory import ToolCallBlock
 
 pytestmark = pytest.mark.anyio
 

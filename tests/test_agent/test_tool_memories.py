@@ -1,6 +1,6 @@
 """Answers of tools in one conversation are found in another, unless they show what was remembered before.
 
-Inner parts, on no face: ``agent.tools.base``.
+Inner parts, on no face: ``tellback.agent.tools.base``.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent import Agent, AgentSettings, ChainedTool, Tool, knowledge_tools, memory_tools, tool
-from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.base import annotations_of
-from memory import KnowledgeBase, LongTermMemory
+from tellback.agent import Agent, AgentSettings, ChainedTool, Tool, knowledge_tools, memory_tools, tool
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.agent.tools.base import annotations_of
+from tellback.memory import KnowledgeBase, LongTermMemory
 
 pytestmark = pytest.mark.anyio
 

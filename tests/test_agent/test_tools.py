@@ -1,6 +1,7 @@
 """Tools: made from functions, checked strictly, kept in order.
 
-Inner parts, on no face: ``agent.tools.base``, ``agent.tools.function``, ``agent.tools.schema``.
+Inner parts, on no face: ``tellback.agent.tools.base``, ``tellback.agent.tools.function``,
+``tellback.agent.tools.schema``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agent import ArgumentError, Tool, ToolContext, ToolFailed, tool
-from agent.tools.base import Toolset
-from agent.tools.function import FunctionTool
-from agent.tools.schema import parse_docstring
-from memory import ImageBlock, TextBlock
+from tellback.agent import ArgumentError, Tool, ToolContext, ToolFailed, tool
+from tellback.agent.tools.base import Toolset
+from tellback.agent.tools.function import FunctionTool
+from tellback.agent.tools.schema import parse_docstring
+from tellback.memory import ImageBlock, TextBlock
 
 WHO = contextvars.ContextVar("who", default="nobody")
 

@@ -1,13 +1,13 @@
 """Trust of the words that a run has read bounds what it may write, correct and forget.
 
-Inner parts, on no face: ``agent.tools.base``, ``agent.tools.memory``, ``agent.trust``.
+Inner parts, on no face: ``tellback.agent.tools.base``, ``tellback.agent.tools.memory``, ``tellback.agent.trust``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     AgentTool,
@@ -22,11 +22,11 @@ from agent import (
     memory_tools,
     tool,
 )
-from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.base import ToolAnnotations, annotations_of
-from agent.tools.memory import ALL_MEMORY_TOOLS
-from agent.trust import TrustTracker, message_trust, parse_trust
-from memory import (
+from tellback.agent.testing import Reply, ScriptedProvider, call
+from tellback.agent.tools.base import ToolAnnotations, annotations_of
+from tellback.agent.tools.memory import ALL_MEMORY_TOOLS
+from tellback.agent.trust import TrustTracker, message_trust, parse_trust
+from tellback.memory import (
     DocumentBlock,
     KnowledgeBase,
     LongTermMemory,

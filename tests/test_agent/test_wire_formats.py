@@ -1,7 +1,7 @@
 """Anthropic's Messages and Ollama's chat: the shipped contract over real HTTP, and the fields of each format.
 
-Inner parts, on no face: ``agent.errors``, ``agent.providers.accumulator``, ``agent.providers.anthropic``,
-``agent.providers.base``.
+Inner parts, on no face: ``tellback.agent.errors``, ``tellback.agent.providers.accumulator``,
+``tellback.agent.providers.anthropic``, ``tellback.agent.providers.base``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import (
+from tellback.agent import (
     AnthropicProvider,
     ArgumentError,
     ModelSettings,
@@ -28,13 +28,13 @@ from agent import (
     Unsupported,
     Usage,
 )
-from agent.errors import ContextOverflow
-from agent.providers.accumulator import collect_response
-from agent.providers.anthropic import anthropic_payload
-from agent.providers.base import ModelInfo, ToolSpec
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
-from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.http import HttpClient
+from tellback.agent.errors import ContextOverflow
+from tellback.agent.providers.accumulator import collect_response
+from tellback.agent.providers.anthropic import anthropic_payload
+from tellback.agent.providers.base import ModelInfo, ToolSpec
+from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
+from tellback.memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from tellback.memory.http import HttpClient
 
 KEY = "sk-secret-0123456789abcdef"
 PNG = b"\x89PNG\r\n\x1a\nrest"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     AnthropicProvider,
     OllamaProvider,
     OpenAICompatibleProvider,
@@ -16,17 +16,17 @@ from agent import (
     QuotingProvider,
     open_provider,
 )
-from agent.assistant.config import AssistantSettings, ConfigurationError
-from agent.assistant.wiring import (
+from tellback.agent.assistant.config import AssistantSettings, ConfigurationError
+from tellback.agent.assistant.wiring import (
     make_embedder,
     make_http_client,
     make_provider,
     open_assistant,
     open_configured_memory,
 )
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
-from memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
-from vectorstore import ArgumentError, NotAStore
+from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
+from tellback.memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
+from tellback.vectorstore import ArgumentError, NotAStore
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_one_client_serves_several_event_loops() -> None:
         provider = make_provider(AssistantSettings(model="m", base_url=server.url), client)
         settings = AssistantSettings(model="m", base_url=server.url)
         assert settings.model_endpoint.url == server.url
-        from agent import Agent
+        from tellback.agent import Agent
 
         agent = Agent(provider)
         assert [asyncio.run(agent.run("Say.")).text for _ in range(2)] == ["One.", "Two."]

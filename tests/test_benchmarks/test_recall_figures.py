@@ -17,7 +17,7 @@ from benchmarks.recall.page import page
 from benchmarks.recall.results import AnswerRow, Fill, Header, Results, Writer, read_results
 from benchmarks.recall.same import sameness
 from benchmarks.recall.summary import read_summary, summarised, write_summary
-from memory.internals import bootstrap
+from tellback.memory.internals import bootstrap
 
 HEADER = Header(
     command="python -m benchmarks recall",

@@ -14,7 +14,7 @@ from benchmarks.recall.peers.asking import Peer
 from benchmarks.recall.results import read_results
 from benchmarks.recall.system import NotAvailable, Options
 from benchmarks.recall.task import Asked, Corpus
-from memory import Memory
+from tellback.memory import Memory
 
 SCRIPTS = Path(asking.__file__).parent / "scripts"
 CORPUS = Corpus("c", (Memory("The cello is old.", id="a"), Memory("It rained.", id="b")), ())

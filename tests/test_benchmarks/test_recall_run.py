@@ -17,8 +17,8 @@ from benchmarks.recall.run import run_task
 from benchmarks.recall.summary import read_summary
 from benchmarks.recall.system import BY_KEY, USUAL, Answered, Contender, Options, missing, opened
 from benchmarks.recall.task import Asked, Corpus, Task
-from memory import Memory
-from memory.internals import local_available
+from tellback.memory import Memory
+from tellback.memory.internals import local_available
 
 SAID = datetime(2026, 3, 1, tzinfo=UTC)
 ITEMS = tuple(

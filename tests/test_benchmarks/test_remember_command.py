@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from memory.internals import local_available
+from tellback.memory.internals import local_available
 
 pytestmark = pytest.mark.skipif(not local_available(), reason="the extra local is not installed")
 

@@ -27,7 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memory import open_memory, run_sync
+from tellback.memory import open_memory, run_sync
 
 _SYLLABLES = ("ba", "ko", "ri", "ta", "me", "lu", "so", "vi", "ne", "da", "pu", "fi", "go", "zu", "ha", "xe")
 _ANSWER_SECONDS = 120.0

@@ -13,9 +13,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tellback.vectorstore import Entry, Space
 from tests.test_faults.children import Child, Say, Sign
 from tests.test_faults.planted import STORES
-from vectorstore import Entry, Space
 
 _SPACE = Space("toy", 4)
 _BATCH = 5

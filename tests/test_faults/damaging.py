@@ -3,7 +3,7 @@
 What was damaged is then named by ``verify``, and every row that can be read is saved into a new file; the damaged one
 stays as it is. An answer that lacks something which ``verify`` names is counted apart, as hidden.
 
-Inner parts, on no face: ``vectorstore.sqlite.integrity``, ``vectorstore.sqlite.schema``.
+Inner parts, on no face: ``tellback.vectorstore.sqlite.integrity``, ``tellback.vectorstore.sqlite.schema``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 
 import apsw
 
+from tellback.vectorstore import Analyzer, DamageError, NewerFile, NotAStore
+from tellback.vectorstore.sqlite import salvage_database
+from tellback.vectorstore.sqlite.integrity import entry_checksum
+from tellback.vectorstore.sqlite.schema import StoreTables
+from tellback.vectorstore.testing import SpacesModel
 from tests.test_faults.agreement import row, rows
 from tests.test_faults.children import Child, Ended, Say
 from tests.test_faults.planted import DAMAGE_PLANTS, STORES
 from tests.test_faults.workload import IDS, NAMESPACES, SPACES, Workload
 from tests.test_faults.wounds import WOUNDS
-from vectorstore import Analyzer, DamageError, NewerFile, NotAStore
-from vectorstore.sqlite import salvage_database
-from vectorstore.sqlite.integrity import entry_checksum
-from vectorstore.sqlite.schema import StoreTables
-from vectorstore.testing import SpacesModel
 
 _TYPED = (DamageError, NotAStore, NewerFile)
 _MOVED, _LOGGED = 20, 8

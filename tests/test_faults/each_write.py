@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from memory import LongTermMemory, MemoryLayerError, run_sync
+from tellback.memory import LongTermMemory, MemoryLayerError, run_sync
+from tellback.vectorstore import VectorStoreError
 from tests.test_faults.children import Child, Ended, Say
 from tests.test_faults.logged import wrongly_logged
 from tests.test_faults.statements import Disk, Statements, rows_of
 from tests.test_faults.tried_on import FILE, HISTORY, Kept, begin, kept
 from tests.test_faults.write_paths import PATHS, Call, WritePath
-from vectorstore import VectorStoreError
 
 Rows = Mapping[str, list[Any]]
 _NAMESPACES = ("", "other")

@@ -16,11 +16,11 @@ from typing import Any
 
 import apsw
 
+from tellback.vectorstore import StorageFull, StorageUnwritable, VectorStoreError
+from tellback.vectorstore.testing import SpacesModel
 from tests.test_faults.agreement import disagreements, rows
 from tests.test_faults.planted import STORES
 from tests.test_faults.workload import SPACES, Workload
-from vectorstore import StorageFull, StorageUnwritable, VectorStoreError
-from vectorstore.testing import SpacesModel
 
 _ERRORS = {"full": (apsw.FullError, StorageFull), "broken": (apsw.IOError, StorageUnwritable)}
 _BASE_STEPS = 30

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from tellback.vectorstore import Entry
 from tests.test_faults.children import Child, Say
 from tests.test_faults.planted import ERASURE_PLANTS, STORES
 from tests.test_faults.workload import NAMESPACES, SPACES, Workload
-from vectorstore import Entry
 
 WAYS = ("open", "closed", "killed", "reader")
 

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from memory import HashingEmbedder, LongTermMemory, Message, open_memory, run_sync
+from tellback.memory import HashingEmbedder, LongTermMemory, Message, open_memory, run_sync
 from tests.test_faults.planted import leave_page_gaps
 
 _WORD = re.compile(rb"zq[a-z]{7}x")

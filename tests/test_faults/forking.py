@@ -6,9 +6,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tellback.vectorstore import Entry, ForkedError, Space
 from tests.test_faults.children import Child, Say
 from tests.test_faults.planted import FORK_PLANTS, STORES
-from vectorstore import Entry, ForkedError, Space
 
 _SPACE = Space("toy", 2)
 

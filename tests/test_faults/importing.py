@@ -3,7 +3,7 @@
 What takes the place of everything is there as a whole or not at all; of the rest, each memory comes with all its
 versions. What was forgotten stays away.
 
-Inner parts, on no face: ``memory.export_import``, ``memory.export_import.importer``.
+Inner parts, on no face: ``tellback.memory.export_import``, ``tellback.memory.export_import.importer``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from memory import LongTermMemory, Memory, Message, run_sync
-from memory.export_import import reader
-from memory.export_import.importer import Importer
-from memory.internals import ARCHIVE, CONVERSATION, store_namespace
+from tellback.memory import LongTermMemory, Memory, Message, run_sync
+from tellback.memory.export_import import reader
+from tellback.memory.export_import.importer import Importer
+from tellback.memory.internals import ARCHIVE, CONVERSATION, store_namespace
+from tellback.vectorstore import SqliteStore, open_store
 from tests.test_faults.children import Child, Say
-from vectorstore import SqliteStore, open_store
 
 MODES = ("merge", "upsert", "replace")
 _BATCH = 50

@@ -1,6 +1,6 @@
 """SIGKILL in the midst of one long operation, again and again from the same file: the old state or the new, whole.
 
-Inner parts, on no face: ``vectorstore.sqlite.schema``.
+Inner parts, on no face: ``tellback.vectorstore.sqlite.schema``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from unittest import mock
 
 import apsw
 
+from tellback.vectorstore import Entry, Finding, NewerFile, VectorStoreError, open_store
+from tellback.vectorstore.sqlite.schema import StoreTables
+from tellback.vectorstore.testing import SpacesModel
 from tests.test_faults.agreement import disagreements, rows
 from tests.test_faults.children import Child
 from tests.test_faults.planted import STORES
 from tests.test_faults.workload import NAMESPACES, SPACES, Workload
-from vectorstore import Entry, Finding, NewerFile, VectorStoreError, open_store
-from vectorstore.sqlite.schema import StoreTables
-from vectorstore.testing import SpacesModel
 
 _OLD = StoreTables.migrations
 _FILLED = "SELECT count(*) FROM entries WHERE length_of_text IS NOT length(text)"

@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tellback.vectorstore.testing import SpacesModel
 from tests.test_faults.agreement import disagreements, rows
 from tests.test_faults.children import Child, Say
 from tests.test_faults.planted import STORES
 from tests.test_faults.workload import SPACES, Workload
-from vectorstore.testing import SpacesModel
 
 _STEPS = 60
 """Steps after which a child ends by itself."""

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from memory import HashingEmbedder, LongTermMemory, Memory, MemoryLayerError, Message, run_sync
-from memory.embedders.protocol import embedder_space
+from tellback.memory import HashingEmbedder, LongTermMemory, Memory, MemoryLayerError, Message, run_sync
+from tellback.memory.embedders.protocol import embedder_space
+from tellback.vectorstore import open_store
 from tests.test_faults.logged import wrongly_logged
-from vectorstore import open_store
 
 STEPS = (
     "turn",

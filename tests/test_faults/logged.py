@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memory import LongTermMemory, run_sync
-from memory.internals import DOCUMENTS
-from memory.partitions import parse_store_namespace
+from tellback.memory import LongTermMemory, run_sync
+from tellback.memory.internals import DOCUMENTS
+from tellback.memory.partitions import parse_store_namespace
 
 
 def wrongly_logged(memory: LongTermMemory) -> list[str]:

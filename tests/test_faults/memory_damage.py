@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import apsw
 
-from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, open_memory, salvage_memory
+from tellback.memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, open_memory, salvage_memory
+from tellback.vectorstore import DamageError, NewerFile, NotAStore
 from tests.test_faults.children import Child, Say
 from tests.test_faults.damaging import count_answers
 from tests.test_faults.wounds import WOUNDS
-from vectorstore import DamageError, NewerFile, NotAStore
 
 _TYPED: Final = (DamageError, NotAStore, NewerFile)
 _SESSIONS: Final = 10

@@ -14,6 +14,8 @@ from unittest import mock
 
 import apsw
 
+from tellback.vectorstore import StorageFull, StorageUnwritable, VectorStoreError
+from tellback.vectorstore.sqlite import backup
 from tests.test_faults.children import Child, Ended, Say, Sign
 from tests.test_faults.failing_disk import FailingVFS
 from tests.test_faults.interrupting import Migration
@@ -22,8 +24,6 @@ from tests.test_faults.power import WAYS, moments_of
 from tests.test_faults.recording import Recorder
 from tests.test_faults.simulated import SimulatedDisk
 from tests.test_faults.workload import SPACES
-from vectorstore import StorageFull, StorageUnwritable, VectorStoreError
-from vectorstore.sqlite import backup
 
 _ALIKE = 2
 """Of writes of pages, which are much alike, one in so many is a step where not each is."""

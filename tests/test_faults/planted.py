@@ -1,6 +1,6 @@
 """Stores with a fault planted, by name: each must be caught by the tool that is there for it. "sound" has none.
 
-Inner parts, on no face: ``vectorstore.sqlite.index_cache``.
+Inner parts, on no face: ``tellback.vectorstore.sqlite.index_cache``.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vectorstore import DamageError, SqliteStore, StorageFull, StorageUnwritable, VectorStoreError
-from vectorstore.sqlite import (
+from tellback.vectorstore import DamageError, SqliteStore, StorageFull, StorageUnwritable, VectorStoreError
+from tellback.vectorstore.sqlite import (
     connection as usage,
 )
-from vectorstore.sqlite import (
+from tellback.vectorstore.sqlite import (
     database,
     entry_reader,
     entry_writer,
     files,
     secure_delete,
 )
-from vectorstore.sqlite.index_cache import NamespaceIndexCache
+from tellback.vectorstore.sqlite.index_cache import NamespaceIndexCache
 
 
 class Splitting(SqliteStore):

@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory import LongTermMemory
+from tellback.memory import LongTermMemory
+from tellback.vectorstore import Entry, VectorStoreError, open_store
+from tellback.vectorstore.sqlite import files
+from tellback.vectorstore.testing import SpacesModel
 from tests.test_faults.agreement import rows
 from tests.test_faults.living import LIVES, Plain, step
 from tests.test_faults.planted import STORES
 from tests.test_faults.recording import Event, Recorder
 from tests.test_faults.simulated import SimulatedDisk
 from tests.test_faults.workload import SPACES, Workload
-from vectorstore import Entry, VectorStoreError, open_store
-from vectorstore.sqlite import files
-from vectorstore.testing import SpacesModel
 
 WAYS = ("dropped", "kept", "first", "subset", "torn", "torn")
 _COPIED_EVERY, _REOPENED_EVERY, _EMPTIED_EVERY = 7, 25, 3

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tellback.vectorstore import Entry, Space, StoreClosed, open_store
 from tests.test_faults.planted import STORES
-from vectorstore import Entry, Space, StoreClosed, open_store
 
 _SPACE = Space("toy", 4)
 _IDS = [f"id{number}" for number in range(30)]

@@ -1,6 +1,6 @@
 """Every way of writing, stopped at each of its writes: whole or not there, nothing half-written, and made again.
 
-Inner parts, on no face: ``memory.entry_store``, ``memory.retrieval.index``.
+Inner parts, on no face: ``tellback.memory.entry_store``, ``tellback.memory.retrieval.index``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from unittest import mock
 
 import pytest
 
-from memory import LongTermMemory, SqliteHistory, run_sync
-from memory.entry_store import EntryStore
-from memory.retrieval.index import index_sync
+from tellback.memory import LongTermMemory, SqliteHistory, run_sync
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.retrieval.index import index_sync
+from tellback.vectorstore import SqliteStore, open_store
+from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.each_write import Bench, killed_at_each_commit, wrong_when_ended, wrong_when_refused
 from tests.test_faults.statements import Disk, Statements
 from tests.test_faults.tried_on import HISTORY, turn
 from tests.test_faults.write_paths import APART, PATHS, WritePath
-from vectorstore import SqliteStore, open_store
-from vectorstore.sqlite import SqliteDatabase
 
 _MEMORY = Path("/dev/shm")
 FAST = ("remember a turn", "correct", "forget", "import what is other", "switch")

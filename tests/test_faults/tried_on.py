@@ -2,7 +2,7 @@
 
 Clock and ids are given, so that a call that is made again from the same file writes the same bytes.
 
-Inner parts, on no face: ``memory.documents.manifest``.
+Inner parts, on no face: ``tellback.memory.documents.manifest``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memory import (
+from tellback.memory import (
     EmbeddingSettings,
     Extractor,
     HashingEmbedder,
@@ -27,10 +27,10 @@ from memory import (
     SqliteHistory,
     run_sync,
 )
-from memory.documents.manifest import attach_documents
-from memory.internals import DECLARED_FIELDS
-from vectorstore import open_store
-from vectorstore.sqlite import SqliteDatabase
+from tellback.memory.documents.manifest import attach_documents
+from tellback.memory.internals import DECLARED_FIELDS
+from tellback.vectorstore import open_store
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = START + timedelta(days=30)

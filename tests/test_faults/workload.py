@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vectorstore import Entry, Metric, Space
+from tellback.vectorstore import Entry, Metric, Space
 
 SPACES = (Space("one", 12), Space("two", 20, Metric.DOT), Space("three", 12, Metric.L2))
 NAMESPACES = ("", "other's notes")

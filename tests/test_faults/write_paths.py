@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memory import (
+from tellback.memory import (
     FixedWindow,
     HashingEmbedder,
     KnowledgeBase,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tellback.vectorstore import LifecycleStore, open_store
 from tests.support.slow import first_fast
-from vectorstore import LifecycleStore, open_store
 
 
 @pytest.fixture(params=first_fast(["sqlite", "numpy"]))

@@ -1,6 +1,6 @@
 """Helpers of the tests of exports: a memory with something of everything in it, its lines, and lines made to fit.
 
-Inner parts, on no face: ``memory.export_import.codec``.
+Inner parts, on no face: ``tellback.memory.export_import.codec``.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from memory import (
+from tellback.memory import (
     DocumentBlock,
     ImageBlock,
     KnowledgeBase,
@@ -26,7 +26,7 @@ from memory import (
     ToolResultBlock,
     Trust,
 )
-from memory.export_import.codec import lines_hasher
+from tellback.memory.export_import.codec import lines_hasher
 
 
 class Ticking:

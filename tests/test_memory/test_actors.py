@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
-from memory.internals import Actor
-from vectorstore import LifecycleStore
+from tellback.memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
+from tellback.memory.internals import Actor
+from tellback.vectorstore import LifecycleStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Call = Callable[[LongTermMemory, list[str], dict[str, Any]], Awaitable[Any]]

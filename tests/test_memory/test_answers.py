@@ -1,13 +1,13 @@
 """The sentence that answers a question, by the kind of the question. Inner part, on no face:
-``memory.documents.citations``."""
+``tellback.memory.documents.citations``."""
 
 from __future__ import annotations
 
 import pytest
 
-from memory import Passage
-from memory.documents.citations import cite
-from memory.internals import best_sentences, quoted_text
+from tellback.memory import Passage
+from tellback.memory.documents.citations import cite
+from tellback.memory.internals import best_sentences, quoted_text
 
 HOW_TO = """\
 Virtual environments keep packages apart.

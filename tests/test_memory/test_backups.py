@@ -14,10 +14,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Message, StoreError, open_memory, run_sync
-from memory.backup_files import backup_folder
-from memory.internals import is_backup_due, make_daily_backup, restore_memory
-from vectorstore import BusyError, DamageError, NotAStore
+from tellback.memory import ArgumentError, LongTermMemory, Message, StoreError, open_memory, run_sync
+from tellback.memory.backup_files import backup_folder
+from tellback.memory.internals import is_backup_due, make_daily_backup, restore_memory
+from tellback.vectorstore import BusyError, DamageError, NotAStore
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 ATTIC = "The blue teapot is in the attic."
@@ -109,7 +109,7 @@ def test_restore_raises_busy_error_while_this_or_another_process_has_the_memory_
         restore_memory(good, path)
     run_sync(memory.remember(KETTLE))
     run_sync(memory.close())
-    code = f"import sys; from memory import open_memory; m = open_memory({str(path)!r}, choose_local=False); "
+    code = f"import sys; from tellback.memory import open_memory; m = open_memory({str(path)!r}, choose_local=False); "
     code += "print('open', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -213,8 +213,8 @@ _KILLED = """
 import sys, time
 from datetime import datetime, timezone
 from pathlib import Path
-from memory import open_memory, run_sync
-from memory.internals import restore_memory, make_daily_backup
+from tellback.memory import open_memory, run_sync
+from tellback.memory.internals import restore_memory, make_daily_backup
 path, what = Path(sys.argv[1]), sys.argv[2]
 print("begins", flush=True)
 if what == "backup":

@@ -1,6 +1,7 @@
 """Chunkers: the contract, headings, sizes in tokens.
 
-Inner parts, on no face: ``memory.chunking``, ``memory.chunking.markdown``, ``memory.testing.chunker_contract``.
+Inner parts, on no face: ``tellback.memory.chunking``, ``tellback.memory.chunking.markdown``,
+``tellback.memory.testing.chunker_contract``.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import ArgumentError, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
-from memory.chunking import CodeChunker, FixedChunker, FunctionChunker, SentenceChunker, WholeChunker
-from memory.chunking.markdown import find_headings, heading_path
-from memory.testing import ChunkerContract
-from memory.testing.chunker_contract import uncovered
+from tellback.memory import ArgumentError, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
+from tellback.memory.chunking import CodeChunker, FixedChunker, FunctionChunker, SentenceChunker, WholeChunker
+from tellback.memory.chunking.markdown import find_headings, heading_path
+from tellback.memory.testing import ChunkerContract
+from tellback.memory.testing.chunker_contract import uncovered
 
 LOREM = "Lorem ipsum dolor sit amet, consectetur adipiscing elit. "
 

@@ -1,6 +1,6 @@
 """Citations: the sentence that answers, word for word, with its exact place.
 
-Inner parts, on no face: ``memory.chunking.sentences``, ``memory.documents.citations``.
+Inner parts, on no face: ``tellback.memory.chunking.sentences``, ``tellback.memory.documents.citations``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import Hit, Memory, Passage, RecallResult, Source
-from memory.chunking.sentences import split_sentences
-from memory.documents.citations import cite
-from memory.internals import passages_of
+from tellback.memory import Hit, Memory, Passage, RecallResult, Source
+from tellback.memory.chunking.sentences import split_sentences
+from tellback.memory.documents.citations import cite
+from tellback.memory.internals import passages_of
 
 NORMANS = (
     "The Normans came from the north. They gave their name to Normandy, a region in France.\n\n"

@@ -7,10 +7,19 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, Retention, open_memory, run_sync
-from memory.timestamps import timestamp_to_text, to_aware
+from tellback.memory import (
+    HashingEmbedder,
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    Message,
+    Retention,
+    open_memory,
+    run_sync,
+)
+from tellback.memory.timestamps import timestamp_to_text, to_aware
+from tellback.vectorstore import LifecycleStore, open_store
 from tests.support.clocks import ManualClock
-from vectorstore import LifecycleStore, open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

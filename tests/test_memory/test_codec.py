@@ -1,6 +1,6 @@
 """The codec of memories: every field survives the round trip through an entry of the store.
 
-Inner parts, on no face: ``memory.codec``.
+Inner parts, on no face: ``tellback.memory.codec``.
 """
 
 from dataclasses import fields, replace
@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import Memory, Source, Trust
-from memory.codec import entry_context, from_entry
-from memory.internals import DECLARED_FIELDS, UtteranceKind, to_entry
-from memory.models import Repetition
-from vectorstore import Entry
+from tellback.memory import Memory, Source, Trust
+from tellback.memory.codec import entry_context, from_entry
+from tellback.memory.internals import DECLARED_FIELDS, UtteranceKind, to_entry
+from tellback.memory.models import Repetition
+from tellback.vectorstore import Entry
 
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
 OPTIONAL = st.none() | WORDS

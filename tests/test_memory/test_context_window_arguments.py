@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     ChainedWindow,
     EstimatingCounter,
@@ -24,7 +24,7 @@ from memory import (
     message_tokens,
     open_memory,
 )
-from memory.internals import FullWindow, Summary
+from tellback.memory.internals import FullWindow, Summary
 
 COUNTER = EstimatingCounter()
 POLICIES = (

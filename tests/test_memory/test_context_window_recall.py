@@ -1,6 +1,6 @@
 """Messages that leave the window, or the history, stay recallable; a message without words is found too.
 
-Inner parts, on no face: ``memory.messages``.
+Inner parts, on no face: ``tellback.memory.messages``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     DocumentBlock,
     FixedWindow,
     ImageBlock,
@@ -26,9 +26,9 @@ from memory import (
     TextBlock,
     open_memory,
 )
-from memory.internals import DECLARED_FIELDS
-from memory.messages import image_captions, media_text, message_excerpt
-from vectorstore import open_store
+from tellback.memory.internals import DECLARED_FIELDS
+from tellback.memory.messages import image_captions, media_text, message_excerpt
+from tellback.vectorstore import open_store
 
 T = TypeVar("T")
 

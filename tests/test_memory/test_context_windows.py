@@ -1,6 +1,6 @@
 """Read policies: the contract and each policy's own limit.
 
-Inner parts, on no face: ``memory.testing.window_contract``.
+Inner parts, on no face: ``tellback.memory.testing.window_contract``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     EstimatingCounter,
     FixedWindow,
@@ -20,9 +20,9 @@ from memory import (
     WindowPolicy,
     message_tokens,
 )
-from memory.internals import FullWindow
-from memory.testing import WindowPolicyContract
-from memory.testing.window_contract import random_conversation
+from tellback.memory.internals import FullWindow
+from tellback.memory.testing import WindowPolicyContract
+from tellback.memory.testing.window_contract import random_conversation
 
 
 class Tens:

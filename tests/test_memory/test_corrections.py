@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     Extractor,
     HashingEmbedder,
@@ -22,10 +22,10 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.internals import ARCHIVE, CONVERSATION, DOCUMENTS, Outcome, store_namespace
+from tellback.memory.internals import ARCHIVE, CONVERSATION, DOCUMENTS, Outcome, store_namespace
+from tellback.vectorstore import BusyError, Entry, LifecycleStore, RevisionConflict, open_store
+from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.clocks import ManualClock
-from vectorstore import BusyError, Entry, LifecycleStore, RevisionConflict, open_store
-from vectorstore.sqlite import SqliteDatabase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LANE = store_namespace("", CONVERSATION)

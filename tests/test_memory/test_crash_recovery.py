@@ -1,6 +1,6 @@
 """Messages that memory lacks are remembered as they would have been when they were said: facts, links, turns.
 
-Inner parts, on no face: ``memory.write.memory_writer``.
+Inner parts, on no face: ``tellback.memory.write.memory_writer``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     ExtractedFact,
     Extractor,
     ImageBlock,
@@ -24,8 +24,8 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.write.memory_writer import memory_from_message
-from vectorstore import open_store
+from tellback.memory.write.memory_writer import memory_from_message
+from tellback.vectorstore import open_store
 
 Make = Callable[..., LongTermMemory]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """Vectors of the texts of a write: the space that they set, and what becomes of a text that gets none.
 
-Inner parts, on no face: ``memory.write.embedding_service``.
+Inner parts, on no face: ``tellback.memory.write.embedding_service``.
 """
 
 import asyncio
@@ -8,9 +8,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from memory import EmbedderMismatch
-from memory.write.embedding_service import NO_EMBEDDER, NOTHING_TO_EMBED, EmbeddingService
-from vectorstore import Space, open_store
+from tellback.memory import EmbedderMismatch
+from tellback.memory.write.embedding_service import NO_EMBEDDER, NOTHING_TO_EMBED, EmbeddingService
+from tellback.vectorstore import Space, open_store
 
 
 class Counting:

@@ -1,6 +1,6 @@
 """Retrieval over documents: passages with their place, their neighbours, and quotes from them.
 
-An inner part, on no face: ``memory.chunking``.
+An inner part, on no face: ``tellback.memory.chunking``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memory import ArgumentError, HashingEmbedder, KnowledgeBase, LongTermMemory, TextChunker
-from memory.chunking import MarkdownChunker
+from tellback.memory import ArgumentError, HashingEmbedder, KnowledgeBase, LongTermMemory, TextChunker
+from tellback.memory.chunking import MarkdownChunker
 
 pytestmark = pytest.mark.anyio
 

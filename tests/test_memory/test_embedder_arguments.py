@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     CachedEmbedder,
     EstimatingCounter,
@@ -23,7 +23,7 @@ from memory import (
     SqliteEmbeddingCache,
     open_memory,
 )
-from memory.internals import LocalWordVectors, local_available
+from tellback.memory.internals import LocalWordVectors, local_available
 
 HERE = "http://127.0.0.1:9"
 EMBEDDERS: dict[str, Callable[[Path], Any]] = {

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import HashingEmbedder
-from memory.testing import EmbedderContract
+from tellback.memory import HashingEmbedder
+from tellback.memory.testing import EmbedderContract
 
 SOUND = HashingEmbedder(dimension=32)
 

@@ -1,6 +1,6 @@
 """Embedders of endpoints over real HTTP: batches, refusals, cut texts, nonsense; the official clients as oracles.
 
-Inner parts, on no face: ``memory.embedders.batching``.
+Inner parts, on no face: ``tellback.memory.embedders.batching``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import ArgumentError, EmbedderError, HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
-from memory.embedders.batching import gather_bounded
-from memory.embedders.protocol import DetailedEmbedder
-from memory.http import HttpClient
-from memory.testing import EmbedderContract
+from tellback.memory import (
+    ArgumentError,
+    EmbedderError,
+    HashingEmbedder,
+    OllamaEmbedder,
+    OpenAICompatibleEmbedder,
+    run_sync,
+)
+from tellback.memory.embedders.batching import gather_bounded
+from tellback.memory.embedders.protocol import DetailedEmbedder
+from tellback.memory.http import HttpClient
+from tellback.memory.testing import EmbedderContract
 
 KEY = "sk-secret-0123456789"
 

@@ -1,7 +1,7 @@
 """Profiles of unknown embedders: measured once by probe texts, kept in the file, and what they change in recall.
 
-Inner parts, on no face: ``memory.embedders.probe_pairs``, ``memory.embedders.profile``,
-``memory.tables.embedder_probes``.
+Inner parts, on no face: ``tellback.memory.embedders.probe_pairs``, ``tellback.memory.embedders.profile``,
+``tellback.memory.tables.embedder_probes``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import FunctionEmbedder, HashingEmbedder, LongTermMemory, open_memory
-from memory.embedders.probe_pairs import PROBE_PAIRS, PROBE_TEXTS, measured_profile
-from memory.embedders.profile import UNKNOWN_PROFILE, known_profile, profile_of_fields
-from memory.tables.embedder_probes import EmbedderProbes
+from tellback.memory import FunctionEmbedder, HashingEmbedder, LongTermMemory, open_memory
+from tellback.memory.embedders.probe_pairs import PROBE_PAIRS, PROBE_TEXTS, measured_profile
+from tellback.memory.embedders.profile import UNKNOWN_PROFILE, known_profile, profile_of_fields
+from tellback.memory.tables.embedder_probes import EmbedderProbes
 
 TOPICS = {text: number for number, pair in enumerate(PROBE_PAIRS) for text in pair}
 NOTES = [f"The {word} is kept in drawer {number}." for number, word in enumerate("abcdefghijklmnopqrstuvw")]

@@ -1,7 +1,7 @@
 """Any function as an embedder, and several embedders as one.
 
-Inner parts, on no face: ``memory.embedders.batching``, ``memory.embedders.fingerprint``,
-``memory.embedders.protocol``.
+Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.fingerprint``,
+``tellback.memory.embedders.protocol``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import ArgumentError, EmbedderError, FallbackEmbedder, FunctionEmbedder, HashingEmbedder, run_sync
-from memory.embedders.batching import truncate_text
-from memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder, probe_similarity
-from memory.embedders.protocol import embed_detailed, is_space_of, measure_truncation
-from memory.internals import PROBES, Embeddings, Truncation
-from memory.testing import EmbedderContract
-from vectorstore import Space
+from tellback.memory import ArgumentError, EmbedderError, FallbackEmbedder, FunctionEmbedder, HashingEmbedder, run_sync
+from tellback.memory.embedders.batching import truncate_text
+from tellback.memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder, probe_similarity
+from tellback.memory.embedders.protocol import embed_detailed, is_space_of, measure_truncation
+from tellback.memory.internals import PROBES, Embeddings, Truncation
+from tellback.memory.testing import EmbedderContract
+from tellback.vectorstore import Space
 
 HASHING = HashingEmbedder(dimension=32)
 

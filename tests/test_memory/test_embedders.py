@@ -1,6 +1,7 @@
 """Embedders: the contract, the local table, hashing, and a server that answers nonsense.
 
-Inner parts, on no face: ``memory.embedders``, ``memory.embedders.batching``, ``memory.embedders.local``.
+Inner parts, on no face: ``tellback.memory.embedders``, ``tellback.memory.embedders.batching``,
+``tellback.memory.embedders.local``.
 """
 
 from __future__ import annotations
@@ -20,15 +21,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import ArgumentError, EmbedderError, HashingEmbedder, LocalEmbedder, OpenAICompatibleEmbedder, run_sync
-from memory.embedders import local
-from memory.embedders.batching import split_batches
-from memory.embedders.local import TokenVectorTable, installed_table
-from memory.embedders.protocol import embedder_space
-from memory.http import HttpClient
-from memory.internals import local_available
-from memory.testing import EmbedderContract
-from vectorstore import Metric, MissingExtra, Space
+from tellback.memory import (
+    ArgumentError,
+    EmbedderError,
+    HashingEmbedder,
+    LocalEmbedder,
+    OpenAICompatibleEmbedder,
+    run_sync,
+)
+from tellback.memory.embedders import local
+from tellback.memory.embedders.batching import split_batches
+from tellback.memory.embedders.local import TokenVectorTable, installed_table
+from tellback.memory.embedders.protocol import embedder_space
+from tellback.memory.http import HttpClient
+from tellback.memory.internals import local_available
+from tellback.memory.testing import EmbedderContract
+from tellback.vectorstore import Metric, MissingExtra, Space
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")
 
@@ -118,7 +126,7 @@ class TestOpenAICompatibleEmbedder(EmbedderContract):
 
 def test_hashing_vectors_are_equal_in_every_process() -> None:
     code = (
-        "from memory.embedders.hashing import HashingEmbedder; from memory.runtime import run_sync; "
+        "from tellback.memory.embedders.hashing import HashingEmbedder; from tellback.memory.runtime import run_sync; "
         "print(run_sync(HashingEmbedder(dimension=64).embed(['Grüße, the quick fox']))[0].tolist())"
     )
     outputs = {
@@ -250,8 +258,8 @@ def test_a_missing_local_extra_is_named_in_the_error(monkeypatch: pytest.MonkeyP
 @needs_local
 def test_checking_for_the_local_extra_imports_none_of_its_packages() -> None:
     code = (
-        "import sys; from memory.embedders.local import local_available; assert local_available(); "
-        "from memory.embedders.local import LocalEmbedder; LocalEmbedder(); "
+        "import sys; from tellback.memory.embedders.local import local_available; assert local_available(); "
+        "from tellback.memory.embedders.local import LocalEmbedder; LocalEmbedder(); "
         "print([n for n in ('wordllama', 'tokenizers', 'safetensors') if n in sys.modules])"
     )
     env = {"PYTHONPATH": str(Path(__file__).parents[2])}

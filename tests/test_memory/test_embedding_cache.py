@@ -1,6 +1,6 @@
 """Embedding cache: equal vectors, fewer embedder calls, bounded size, erasure of forgotten texts.
 
-Inner parts, on no face: ``memory.embedders.batching``, ``memory.embedders.cache``.
+Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.cache``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     CachedEmbedder,
     EmbedderError,
@@ -28,11 +28,11 @@ from memory import (
     open_memory,
     run_sync,
 )
-from memory.embedders.batching import TextVector
-from memory.embedders.cache import EmbeddingCache, keyed_text_hash
-from memory.internals import PROBES, Embeddings, Truncation
-from memory.testing import EmbedderContract
-from vectorstore import StorageFull
+from tellback.memory.embedders.batching import TextVector
+from tellback.memory.embedders.cache import EmbeddingCache, keyed_text_hash
+from tellback.memory.internals import PROBES, Embeddings, Truncation
+from tellback.memory.testing import EmbedderContract
+from tellback.vectorstore import StorageFull
 
 HASHING = HashingEmbedder(dimension=32)
 ROW = 32 * 4
@@ -239,7 +239,7 @@ def test_a_failing_embedding_cache_does_not_fail_the_embedding() -> None:
 
 def test_several_processes_share_one_embedding_cache(path: Path, cache: SqliteEmbeddingCache) -> None:
     code = (
-        "import sys; from memory import CachedEmbedder, HashingEmbedder, SqliteEmbeddingCache, run_sync\n"
+        "import sys; from tellback.memory import CachedEmbedder, HashingEmbedder, SqliteEmbeddingCache, run_sync\n"
         "cache = SqliteEmbeddingCache.at(sys.argv[1])\n"
         "embedder = CachedEmbedder(HashingEmbedder(dimension=32), cache)\n"
         "for n in range(30): run_sync(embedder.embed([f'text {n}', f'{sys.argv[2]} {n}']))\n"

@@ -1,6 +1,6 @@
 """The embedding service: probes of the model, refused texts, patience, closing.
 
-Inner parts, on no face: ``memory.tables.embedder_probes``, ``memory.write.embedding_service``.
+Inner parts, on no face: ``tellback.memory.tables.embedder_probes``, ``tellback.memory.write.embedding_service``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     CachedEmbedder,
     EmbedderError,
@@ -34,11 +34,19 @@ from memory import (
     SqliteEmbeddingCache,
     open_memory,
 )
-from memory.internals import CONVERSATION, PROBES, BackfillReport, Embeddings, Truncation, is_remote, store_namespace
-from memory.tables.embedder_probes import EmbedderProbes
-from memory.write.embedding_service import EmbeddingService, WritesInFlight
+from tellback.memory.internals import (
+    CONVERSATION,
+    PROBES,
+    BackfillReport,
+    Embeddings,
+    Truncation,
+    is_remote,
+    store_namespace,
+)
+from tellback.memory.tables.embedder_probes import EmbedderProbes
+from tellback.memory.write.embedding_service import EmbeddingService, WritesInFlight
+from tellback.vectorstore import ObservableStore, StoreClosed, open_store
 from tests.support.passing_time import DEADLINE, outlasting
-from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
 HASHING = HashingEmbedder(dimension=64)

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import agent
-import memory
-import vectorstore
-from memory import (
+from tellback import agent, memory, vectorstore
+from tellback.memory import (
     KnowledgeBase,
     LongTermMemory,
     MemoryLayerError,
@@ -18,8 +16,8 @@ from memory import (
     open_memory,
     run_sync,
 )
-from vectorstore import open_store
-from vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore import open_store
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 BAD = {"a": {"$bad": 1}}
 
@@ -76,7 +74,7 @@ def test_an_error_of_the_store_raised_by_a_memory_keeps_its_attributes(tmp_path:
 
 
 def test_a_correction_on_a_store_of_data_alone_raises_an_unsupported_error_of_the_memory() -> None:
-    from vectorstore.testing import ModelStore
+    from tellback.vectorstore.testing import ModelStore
 
     kept = LongTermMemory(ModelStore())
     with pytest.raises(vectorstore.UnsupportedError) as caught:

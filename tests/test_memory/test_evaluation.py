@@ -1,6 +1,6 @@
 """Evaluating somebody's own memory: questions by rule, ways to search on copies, intervals, and nothing changed.
 
-Inner parts, on no face: ``memory.evaluation.questions``.
+Inner parts, on no face: ``tellback.memory.evaluation.questions``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     HashingEmbedder,
     LongTermMemory,
@@ -20,9 +20,9 @@ from memory import (
     open_memory,
     run_sync,
 )
-from memory.evaluation.questions import make_questions
-from memory.internals import bootstrap
-from vectorstore import Analyzer, open_store
+from tellback.memory.evaluation.questions import make_questions
+from tellback.memory.internals import bootstrap
+from tellback.vectorstore import Analyzer, open_store
 
 SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)
 THINGS = ("cello", "harbour", "walnut", "tractor", "umbrella", "lighthouse", "plumber", "violet", "marble", "kettle")
@@ -203,7 +203,7 @@ def test_evaluate_refuses_unusable_numbers(memory, options):
 
 
 def test_evaluate_includes_passages_of_documents(tmp_path):
-    from memory import KnowledgeBase
+    from tellback.memory import KnowledgeBase
 
     for thing, place, colour in zip(THINGS, PLACES, COLOURS, strict=True):
         given = f"The {colour} {thing} came from {place}. Its maker lived beside the old canal."

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory import LongTermMemory, Memory, Message, run_sync
-from memory.internals import Outcome, RecallStage, UtteranceKind, classify_utterance
-from vectorstore import open_store
+from tellback.memory import LongTermMemory, Memory, Message, run_sync
+from tellback.memory.internals import Outcome, RecallStage, UtteranceKind, classify_utterance
+from tellback.vectorstore import open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 KINDS = {

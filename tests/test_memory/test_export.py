@@ -1,6 +1,6 @@
 """Export and import: complete, always the same bytes, all of it or nothing.
 
-Inner parts, on no face: ``memory.codec``, ``memory.export_import``, ``vectorstore.engines``.
+Inner parts, on no face: ``tellback.memory.codec``, ``tellback.memory.export_import``, ``tellback.vectorstore.engines``.
 """
 
 import concurrent.futures
@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     Action,
     ArgumentError,
     DocumentBlock,
@@ -39,13 +39,13 @@ from memory import (
     open_memory,
     run_sync,
 )
-from memory.codec import to_metadata
-from memory.export_import import reader
-from memory.export_import.codec import version_fields
-from memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
+from tellback.memory.codec import to_metadata
+from tellback.memory.export_import import reader
+from tellback.memory.export_import.codec import version_fields
+from tellback.memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
+from tellback.vectorstore.engines import base, sqlite_store
+from tellback.vectorstore.persisted_names import EXPORT_FORMAT
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sample, sealed
-from vectorstore.engines import base, sqlite_store
-from vectorstore.persisted_names import EXPORT_FORMAT
 
 
 @pytest.fixture

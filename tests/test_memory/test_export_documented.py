@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from memory import Message, UnreadableExport, open_memory
-from memory.internals import Block
+from tellback.memory import Message, UnreadableExport, open_memory
+from tellback.memory.internals import Block
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")

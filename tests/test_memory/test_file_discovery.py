@@ -1,8 +1,8 @@
 """Discovery and reading of files: included files, skipped files with their reason, files never opened.
 
-Inner parts, on no face: ``memory.documents.discovery``, ``memory.documents.ignore_rules``,
-``memory.documents.loaders.base``,
-``memory.documents.loaders.registry``, ``memory.documents.loaders.text``.
+Inner parts, on no face: ``tellback.memory.documents.discovery``, ``tellback.memory.documents.ignore_rules``,
+``tellback.memory.documents.loaders.base``,
+``tellback.memory.documents.loaders.registry``, ``tellback.memory.documents.loaders.text``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from memory import ArgumentError, LoadError
-from memory.documents.discovery import DocumentFile, check_paths, discover_files
-from memory.documents.ignore_rules import IgnoreRules
-from memory.documents.loaders.base import read_file
-from memory.documents.loaders.registry import LoaderRegistry, Unreadable
-from memory.documents.loaders.text import TextLoader
-from memory.internals import FileSelection, IngestLine
+from tellback.memory import ArgumentError, LoadError
+from tellback.memory.documents.discovery import DocumentFile, check_paths, discover_files
+from tellback.memory.documents.ignore_rules import IgnoreRules
+from tellback.memory.documents.loaders.base import read_file
+from tellback.memory.documents.loaders.registry import LoaderRegistry, Unreadable
+from tellback.memory.documents.loaders.text import TextLoader
+from tellback.memory.internals import FileSelection, IngestLine
 
 
 def names(items):

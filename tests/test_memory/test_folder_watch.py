@@ -1,6 +1,6 @@
 """Watch of folders: changes are read as they come, and a folder that vanishes is waited for.
 
-Inner parts, on no face: ``memory.documents`` and ``memory.documents.folder_watch``, for its times.
+Inner parts, on no face: ``tellback.memory.documents`` and ``tellback.memory.documents.folder_watch``, for its times.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from memory import ArgumentError, KnowledgeBase, LongTermMemory
-from memory.documents import folder_watch
+from tellback.memory import ArgumentError, KnowledgeBase, LongTermMemory
+from tellback.memory.documents import folder_watch
+from tellback.vectorstore import MissingExtra, open_store
 from tests.support.embedders import FakeEmbedder
-from vectorstore import MissingExtra, open_store
 
 pytestmark = pytest.mark.anyio
 

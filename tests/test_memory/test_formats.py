@@ -1,7 +1,7 @@
 """Formats of documents: files as their own programs and libraries write them become text with its structure.
 
-Inner parts, on no face: ``memory.documents.loaders.base``, ``memory.documents.loaders.code``,
-``memory.documents.loaders.registry``.
+Inner parts, on no face: ``tellback.memory.documents.loaders.base``, ``tellback.memory.documents.loaders.code``,
+``tellback.memory.documents.loaders.registry``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from memory import LoadError
-from memory.documents.document import Document
-from memory.documents.loaders.base import LoadLimits
-from memory.documents.loaders.code import CodeLoader
-from memory.documents.loaders.registry import LoaderRegistry
+from tellback.memory import LoadError
+from tellback.memory.documents.document import Document
+from tellback.memory.documents.loaders.base import LoadLimits
+from tellback.memory.documents.loaders.code import CodeLoader
+from tellback.memory.documents.loaders.registry import LoaderRegistry
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/documents"
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory import ArgumentError, DocumentBlock, InMemoryHistory, Message, SqliteHistory, ToolCallBlock
-from memory.internals import HistoryRow
-from memory.testing import HistoryStorageContract
+from tellback.memory import ArgumentError, DocumentBlock, InMemoryHistory, Message, SqliteHistory, ToolCallBlock
+from tellback.memory.internals import HistoryRow
+from tellback.memory.testing import HistoryStorageContract
+from tellback.vectorstore import DamageError
+from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.clocks import TickingClock
 from tests.support.own_history import ListHistory
-from vectorstore import DamageError
-from vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -205,9 +205,9 @@ def test_two_sqlite_histories_on_one_file_never_give_the_same_sequence_number(tm
 def test_a_killed_process_leaves_acknowledged_messages_and_no_partial_append(tmp_path):
     code = """
         import asyncio, os, sys
-        from memory.messages import Message
-        from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import SqliteDatabase
+        from tellback.memory.messages import Message
+        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.vectorstore.sqlite import SqliteDatabase
         database = SqliteDatabase(sys.argv[1])
         history = SqliteHistory(database)
         asyncio.run(history.append("s", [Message.user("kept")]))

@@ -11,11 +11,19 @@ from typing import Any
 
 import pytest
 
-from memory import InMemoryHistory, Message, Retention, SqliteHistory, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.internals import HistoryRow, Summary
+from tellback.memory import (
+    InMemoryHistory,
+    Message,
+    Retention,
+    SqliteHistory,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+from tellback.memory.internals import HistoryRow, Summary
+from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.clocks import ManualClock
 from tests.support.slow import first_fast
-from vectorstore.sqlite import SqliteDatabase
 
 RETENTIONS = (
     None,

@@ -1,6 +1,6 @@
 """Summaries and retention in both histories: the contracts, erasure, damage, kills, and files of an earlier version.
 
-Inner parts, on no face: ``memory.history.retention``, ``memory.history.schema``.
+Inner parts, on no face: ``tellback.memory.history.retention``, ``tellback.memory.history.schema``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 import apsw
 import pytest
 
-from memory import ArgumentError, InMemoryHistory, Message, Retention, SqliteHistory
-from memory.history.retention import first_retained, session_cutoff
-from memory.history.schema import HistoryTables, m001_history_tables
-from memory.internals import Summary
-from memory.testing import RetentionContract, SummaryStorageContract
-from vectorstore import DamageError, Finding
-from vectorstore.sqlite import SqliteDatabase, salvage_database
+from tellback.memory import ArgumentError, InMemoryHistory, Message, Retention, SqliteHistory
+from tellback.memory.history.retention import first_retained, session_cutoff
+from tellback.memory.history.schema import HistoryTables, m001_history_tables
+from tellback.memory.internals import Summary
+from tellback.memory.testing import RetentionContract, SummaryStorageContract
+from tellback.vectorstore import DamageError, Finding
+from tellback.vectorstore.sqlite import SqliteDatabase, salvage_database
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW = Retention(messages=2, unremembered="keep")
@@ -198,7 +198,7 @@ def earlier_file(path: Path) -> None:
         with database.write() as connection:
             connection.execute("INSERT INTO history_sessions VALUES (1, 'n', 's', 3)")
             for sequence, text in enumerate(("old", "older"), start=1):
-                from memory.history.schema import history_checksum
+                from tellback.memory.history.schema import history_checksum
 
                 position, json = "2026-01-01T00:00:00.000000Z", Message.user(text).model_dump_json()
                 row = (
@@ -261,9 +261,9 @@ def test_a_retention_limit_holds_for_histories_opened_without_retention(tmp_path
 def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_path: Path, what: str) -> None:
     code = """
         import asyncio, os, sys
-        from memory.messages import Message
-        from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import SqliteDatabase
+        from tellback.memory.messages import Message
+        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.vectorstore.sqlite import SqliteDatabase
         database = SqliteDatabase(sys.argv[1])
         history = SqliteHistory(database)
         with database.write():
@@ -288,9 +288,9 @@ def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_p
 def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_path: Path) -> None:
     code = """
         import asyncio, sys
-        from memory.messages import Message
-        from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import SqliteDatabase
+        from tellback.memory.messages import Message
+        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.vectorstore.sqlite import SqliteDatabase
         history = SqliteHistory(SqliteDatabase(sys.argv[1]))
         number = 0
         while True:
@@ -314,10 +314,10 @@ def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_pa
 def test_concurrent_processes_keep_the_retention_limit_and_share_no_sequence_number(tmp_path: Path) -> None:
     code = """
         import asyncio, sys
-        from memory.messages import Message
-        from memory.history.retention import Retention
-        from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import SqliteDatabase
+        from tellback.memory.messages import Message
+        from tellback.memory.history.retention import Retention
+        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.vectorstore.sqlite import SqliteDatabase
         history = SqliteHistory(SqliteDatabase(sys.argv[1]), retention=Retention(messages=5, unremembered="drop"))
         for number in range(30):
             print(*asyncio.run(history.append("s", [Message.user(f"{sys.argv[2]}{number}")])))

@@ -1,6 +1,6 @@
 """The HTML loader: the main text of a page as Markdown, and nothing of what stands around it.
 
-Inner part, on no face: ``memory.documents.loaders.html``.
+Inner part, on no face: ``tellback.memory.documents.loaders.html``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from memory.documents.loaders.html import HtmlLoader
+from tellback.memory.documents.loaders.html import HtmlLoader
 
 
 def loaded(page: str | bytes):

@@ -1,6 +1,6 @@
 """The HTTP client against real sockets on loopback.
 
-Inner parts, on no face: ``memory.http.redaction``, ``memory.http.retry``.
+Inner parts, on no face: ``tellback.memory.http.redaction``, ``tellback.memory.http.retry``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ from typing import Any
 
 import pytest
 
-from memory import ArgumentError, run_sync
-from memory.http import HttpClient, HttpConnectError, HttpError, HttpStatusError, HttpTimeout, ServerEvent, Timeouts
-from memory.http.redaction import error_message, redact_line, safe_url
-from memory.http.retry import backoff_delay, is_retriable, retry_after_delay
-from memory.internals import is_loopback
+from tellback.memory import ArgumentError, run_sync
+from tellback.memory.http import (
+    HttpClient,
+    HttpConnectError,
+    HttpError,
+    HttpStatusError,
+    HttpTimeout,
+    ServerEvent,
+    Timeouts,
+)
+from tellback.memory.http.redaction import error_message, redact_line, safe_url
+from tellback.memory.http.retry import backoff_delay, is_retriable, retry_after_delay
+from tellback.memory.internals import is_loopback
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

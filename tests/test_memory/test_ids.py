@@ -1,12 +1,12 @@
 """Ids of memories: in the order of time, or of an idempotency key.
 
-Inner parts, on no face: ``memory.tables.idempotency_keys``.
+Inner parts, on no face: ``tellback.memory.tables.idempotency_keys``.
 """
 
 import random
 from datetime import UTC, datetime, timedelta
 
-from memory.tables.idempotency_keys import TimeOrderedIds, keyed_id
+from tellback.memory.tables.idempotency_keys import TimeOrderedIds, keyed_id
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from memory import Memory, Trust, UnreadableExport, open_memory
+from tellback.memory import Memory, Trust, UnreadableExport, open_memory
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 
 DEEP = json.loads("[" * 120 + "]" * 120)

@@ -1,6 +1,6 @@
 """Ingest: the collection holds the present state of the files, and the report lists every action.
 
-Inner parts, on no face: ``memory.documents``.
+Inner parts, on no face: ``tellback.memory.documents``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import ArgumentError, Hit, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
-from memory.codec import from_entry
-from memory.documents import ingest
-from memory.embedders.probe_pairs import PROBE_TEXTS
-from memory.internals import DOCUMENTS, IngestAction, passages_of, store_namespace
+from tellback.memory import (
+    ArgumentError,
+    Hit,
+    KnowledgeBase,
+    LoadedDocument,
+    LongTermMemory,
+    MinimumLength,
+    TextChunker,
+)
+from tellback.memory.codec import from_entry
+from tellback.memory.documents import ingest
+from tellback.memory.embedders.probe_pairs import PROBE_TEXTS
+from tellback.memory.internals import DOCUMENTS, IngestAction, passages_of, store_namespace
+from tellback.vectorstore import Space, StorageFull, StoreClosed, UnsupportedError, open_store
 from tests.support.embedders import FakeEmbedder
-from vectorstore import Space, StorageFull, StoreClosed, UnsupportedError, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -109,7 +117,7 @@ async def test_touching_a_file_changes_nothing(memory, docs):
 
 
 async def test_an_unchanged_file_is_not_opened_and_a_disguised_change_is_read(memory, docs, monkeypatch):
-    monkeypatch.setattr("memory.documents.discovery._SETTLING_NS", 0)
+    monkeypatch.setattr("tellback.memory.documents.discovery._SETTLING_NS", 0)
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     with monkeypatch.context() as closed:

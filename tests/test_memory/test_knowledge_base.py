@@ -1,6 +1,6 @@
 """A knowledge base over time: stable names, separate collections, removed and forgotten documents, reopening.
 
-Inner parts, on no face: ``memory.documents.document``, ``memory.documents.manifest``.
+Inner parts, on no face: ``tellback.memory.documents.document``, ``tellback.memory.documents.manifest``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from memory import ArgumentError, KnowledgeBase, LongTermMemory
-from memory.documents.document import Document, chunk_ids, document_mark
-from memory.documents.manifest import DocumentManifest, DocumentRecord
-from memory.internals import DOCUMENTS, IngestAction, store_namespace
+from tellback.memory import ArgumentError, KnowledgeBase, LongTermMemory
+from tellback.memory.documents.document import Document, chunk_ids, document_mark
+from tellback.memory.documents.manifest import DocumentManifest, DocumentRecord
+from tellback.memory.internals import DOCUMENTS, IngestAction, store_namespace
+from tellback.vectorstore import DamageError, open_store
+from tellback.vectorstore.sqlite import InMemoryDatabase
 from tests.support.embedders import FakeEmbedder
-from vectorstore import DamageError, open_store
-from vectorstore.sqlite import InMemoryDatabase
 
 pytestmark = pytest.mark.anyio
 

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     CannotUndo,
     DuplicateKey,
@@ -39,10 +39,10 @@ from memory import (
     Message,
     run_sync,
 )
-from memory.timestamps import timestamp_to_text
+from tellback.memory.timestamps import timestamp_to_text
+from tellback.vectorstore import open_store
 from tests.support.slow import first_fast
 from tests.test_memory.life_model import CONTENT, FIRST, LAST, MARKS, Deed, Model, Period, State
-from vectorstore import open_store
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ZONE, EAST = timezone(timedelta(hours=-7)), timezone(timedelta(hours=5, minutes=30))

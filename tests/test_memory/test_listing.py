@@ -1,6 +1,6 @@
 """Listing: filters, orders, stable pages, ``as_of`` and ``known_at``, counts and stats.
 
-Inner parts, on no face: ``memory.tables.idempotency_keys``.
+Inner parts, on no face: ``tellback.memory.tables.idempotency_keys``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Trust, run_sync
-from memory.internals import DOCUMENTS, store_namespace
-from memory.tables.idempotency_keys import TimeOrderedIds
+from tellback.memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Trust, run_sync
+from tellback.memory.internals import DOCUMENTS, store_namespace
+from tellback.memory.tables.idempotency_keys import TimeOrderedIds
+from tellback.vectorstore import Entry, LifecycleStore, open_store
+from tellback.vectorstore.sqlite import entry_reader
 from tests.support.clocks import ManualClock
-from vectorstore import Entry, LifecycleStore, open_store
-from vectorstore.sqlite import entry_reader
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

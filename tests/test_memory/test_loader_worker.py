@@ -1,7 +1,7 @@
 """The worker of the loaders: crafted files meet a process with limits, and the next file is read all the same.
 
-Inner parts, on no face: ``memory.documents.loaders.base``, ``memory.documents.loaders.registry``,
-``memory.documents.loaders.workers``.
+Inner parts, on no face: ``tellback.memory.documents.loaders.base``, ``tellback.memory.documents.loaders.registry``,
+``tellback.memory.documents.loaders.workers``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from memory import KnowledgeBase, LoadError, open_memory
-from memory.documents.loaders.base import LoadLimits
-from memory.documents.loaders.registry import LoaderRegistry
-from memory.documents.loaders.workers import LoaderWorker
-from memory.internals import IngestAction
+from tellback.memory import KnowledgeBase, LoadError, open_memory
+from tellback.memory.documents.loaders.base import LoadLimits
+from tellback.memory.documents.loaders.registry import LoaderRegistry
+from tellback.memory.documents.loaders.workers import LoaderWorker
+from tellback.memory.internals import IngestAction
 from tests.support.pdf import make_pdf
 
 
@@ -61,7 +61,7 @@ def test_a_crafted_file_is_refused_by_name_and_reason(loaders, name, data, reaso
 
 KILLED = """
 import sys
-from memory import KnowledgeBase, open_memory, run_sync
+from tellback.memory import KnowledgeBase, open_memory, run_sync
 
 def say(step):
     if step.done == 150:
@@ -146,7 +146,7 @@ def script(folder: Path, body: str) -> Path:
 )
 def test_a_process_that_dies_or_hangs_is_replaced(tmp_path, monkeypatch, crafted, reason):
     if crafted == "hang":
-        monkeypatch.setattr("memory.documents.loaders.workers._STARTING_SECONDS", 0)
+        monkeypatch.setattr("tellback.memory.documents.loaders.workers._STARTING_SECONDS", 0)
     body = (
         "data == 'abort' and os.abort(); data == 'hang' and time.sleep(60); "
         "data == 'nonsense' and print('no number', flush=True)"

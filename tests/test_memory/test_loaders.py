@@ -1,7 +1,8 @@
 """Loaders: text from bytes, unreadable files with a reason, hostile files.
 
-Inner parts, on no face: ``memory.documents.document``, ``memory.documents.loaders.base``,
-``memory.documents.loaders.markdown``, ``memory.documents.loaders.pdf``, ``memory.documents.loaders.text``.
+Inner parts, on no face: ``tellback.memory.documents.document``, ``tellback.memory.documents.loaders.base``,
+``tellback.memory.documents.loaders.markdown``, ``tellback.memory.documents.loaders.pdf``,
+``tellback.memory.documents.loaders.text``.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import ArgumentError, LoadError, load_document
-from memory.documents.document import Document, content_hash
-from memory.documents.loaders.base import LoadLimits
-from memory.documents.loaders.markdown import MarkdownLoader, first_heading, parse_front_matter
-from memory.documents.loaders.pdf import PdfLoader, clean_text, join_pages
-from memory.documents.loaders.text import decode_text
+from tellback.memory import ArgumentError, LoadError, load_document
+from tellback.memory.documents.document import Document, content_hash
+from tellback.memory.documents.loaders.base import LoadLimits
+from tellback.memory.documents.loaders.markdown import MarkdownLoader, first_heading, parse_front_matter
+from tellback.memory.documents.loaders.pdf import PdfLoader, clean_text, join_pages
+from tellback.memory.documents.loaders.text import decode_text
+from tellback.vectorstore import MissingExtra
 from tests.support.pdf import make_pdf
-from vectorstore import MissingExtra
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/documents"
 
@@ -238,7 +239,7 @@ def test_a_pdf_with_too_many_pages_is_refused():
 
 
 def test_a_missing_library_names_the_install_line(monkeypatch):
-    monkeypatch.setattr("memory.documents.loaders.registry.find_spec", lambda name: None)
+    monkeypatch.setattr("tellback.memory.documents.loaders.registry.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"PDF files needs the extra 'docs'.*pip install .*-e '?\S*\[docs\]'"):
         load_document(make_pdf("x"), "a.pdf")
 

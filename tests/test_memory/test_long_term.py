@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     Action,
     ArgumentError,
     DuplicateKey,
@@ -38,10 +38,10 @@ from memory import (
     read_receipt,
     receipt_text,
 )
-from memory.internals import CONVERSATION, DOCUMENTS, PROBES, Outcome, store_namespace
+from tellback.memory.internals import CONVERSATION, DOCUMENTS, PROBES, Outcome, store_namespace
+from tellback.vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store
 from tests.support.clocks import TickingClock
 from tests.support.data_only_store import DataOnlyStore
-from vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 LANE = store_namespace("", CONVERSATION)
@@ -691,9 +691,9 @@ def test_an_embedder_needs_the_space_of_a_data_only_store():
 def test_an_acknowledged_turn_survives_a_kill_and_complete_remembers_the_rest(tmp_path):
     code = """
         import asyncio, os, sys
-        from memory.long_term import LongTermMemory
-        from memory.messages import Message
-        from vectorstore import open_store
+        from tellback.memory.long_term import LongTermMemory
+        from tellback.memory.messages import Message
+        from tellback.vectorstore import open_store
         memory = LongTermMemory(open_store("sqlite:///" + sys.argv[1]))
         asyncio.run(memory.remember_turn("s", [Message.user("kept")]))
         memory.conversations.rows.append("s", [Message.user("not yet a memory")])

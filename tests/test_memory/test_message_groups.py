@@ -1,6 +1,6 @@
 """Which messages belong together.
 
-Inner parts, on no face: ``memory.messages``.
+Inner parts, on no face: ``tellback.memory.messages``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.messages import conversation_turns, message_groups
+from tellback.memory import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from tellback.memory.messages import conversation_turns, message_groups
 
 USER = Message.user("question")
 ANSWER = Message.assistant("answer")

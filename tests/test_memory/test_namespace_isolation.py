@@ -6,8 +6,8 @@ of one file (or two stores in memory): in one nothing else is there; in the othe
 with the same ids, keys, sessions and documents, and goes on writing between the calls. Answers and error texts are
 compared; then everything that is left is looked at, taken back and made anew, and that is compared, too.
 
-Inner parts, on no face: ``memory.export_import.report``, ``memory.tables.idempotency_keys``,
-``memory.tables.soft_deletes``, ``memory.tables.tombstones``.
+Inner parts, on no face: ``tellback.memory.export_import.report``, ``tellback.memory.tables.idempotency_keys``,
+``tellback.memory.tables.soft_deletes``, ``tellback.memory.tables.tombstones``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import Any, get_args
 
 import pytest
 
-import memory as memory_face
-import memory.internals
-from memory import (
+import tellback.memory.internals
+from tellback import memory as memory_face
+from tellback.memory import (
     EmbedderError,
     EmbeddingSettings,
     FixedWindow,
@@ -48,16 +48,16 @@ from memory import (
     SummaryWindow,
     evaluate,
 )
-from memory.embedders.protocol import embedder_space
-from memory.export_import.report import ImportMode
-from memory.history.windows import window_of
-from memory.internals import Conversation, Summary
-from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
-from memory.tables.soft_deletes import SoftDelete, SoftDeletes
-from memory.tables.tombstones import Tombstones
+from tellback.memory.embedders.protocol import embedder_space
+from tellback.memory.export_import.report import ImportMode
+from tellback.memory.history.windows import window_of
+from tellback.memory.internals import Conversation, Summary
+from tellback.memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
+from tellback.memory.tables.soft_deletes import SoftDelete, SoftDeletes
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.vectorstore import Database, VectorStoreError, open_store
+from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 from tests.support.slow import first_fast
-from vectorstore import Database, VectorStoreError, open_store
-from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = ["garden", "piano", "bridge", "harbour", "lantern", "market"]
@@ -510,7 +510,7 @@ def uncovered(face: Mapping[str, object], documents: Path) -> set[str]:
     }
 
 
-FACE = {name: getattr(face, name) for face in (memory_face, memory.internals) for name in face.__all__}
+FACE = {name: getattr(face, name) for face in (memory_face, tellback.memory.internals) for name in face.__all__}
 
 
 def test_every_public_call_of_one_namespace_is_covered_by_the_isolation_scripts(tmp_path: Path) -> None:

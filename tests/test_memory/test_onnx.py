@@ -1,6 +1,6 @@
 """ONNX models: the embedder and the cross-encoder, over tiny models made here; the quality of real ones is not tested.
 
-The face is ``memory.onnx``; a missing extra is played on the inner ``memory.onnx.model_files``.
+The face is ``tellback.memory.onnx``; a missing extra is played on the inner ``tellback.memory.onnx.model_files``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import ArgumentError, EmbedderError, HashingEmbedder, Memory, RecallHooks, open_memory
-from memory import run_sync as run
-from memory.onnx import OnnxEmbedder, OnnxReranker, model_files
-from memory.testing import EmbedderContract
-from vectorstore import MissingExtra
+from tellback.memory import ArgumentError, EmbedderError, HashingEmbedder, Memory, RecallHooks, open_memory
+from tellback.memory import run_sync as run
+from tellback.memory.onnx import OnnxEmbedder, OnnxReranker, model_files
+from tellback.memory.testing import EmbedderContract
+from tellback.vectorstore import MissingExtra
 
 pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
 pytest.importorskip("onnx", reason="the extra `dev` makes the models")
@@ -175,7 +175,7 @@ def test_the_telemetry_of_the_runtime_is_disabled(folder: Path, monkeypatch: pyt
 @pytest.mark.slow
 def test_a_process_that_embeds_leaves_no_device_id_and_no_queue_of_events(folder: Path, tmp_path: Path) -> None:
     program = (
-        "import sys; from memory import run_sync; from memory.onnx import OnnxEmbedder\n"
+        "import sys; from tellback.memory import run_sync; from tellback.memory.onnx import OnnxEmbedder\n"
         "run_sync(OnnxEmbedder(sys.argv[1]).embed(['a text']))"
     )
     kept = {name: value for name, value in os.environ.items() if name not in ("CI", "ORT_DISABLE_TELEMETRY")}

@@ -7,9 +7,9 @@ from asyncio import run
 import numpy as np
 import pytest
 
-from memory import EmbedderMismatch, Memory, Message, MinimumLength, open_memory
-from memory.internals import DECLARED_FIELDS, local_available
-from vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
+from tellback.memory import EmbedderMismatch, Memory, Message, MinimumLength, open_memory
+from tellback.memory.internals import DECLARED_FIELDS, local_available
+from tellback.vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
 
 
 class Toy:

@@ -1,6 +1,6 @@
 """Operation log: every change with its actor, in write order.
 
-Inner parts, on no face: ``memory.tables.operation_log``.
+Inner parts, on no face: ``tellback.memory.tables.operation_log``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
-from memory.internals import MemoryChange, Operation
-from memory.tables.operation_log import OperationLog
-from vectorstore import Entry, LifecycleStore, lifecycle_of, open_store
-from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
-from vectorstore.testing import ModelStore
+from tellback.memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
+from tellback.memory.internals import MemoryChange, Operation
+from tellback.memory.tables.operation_log import OperationLog
+from tellback.vectorstore import Entry, LifecycleStore, lifecycle_of, open_store
+from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tellback.vectorstore.testing import ModelStore
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

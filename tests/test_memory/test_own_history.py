@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from agent import Agent, QuotingProvider
-from memory import ArgumentError, InMemoryHistory, LongTermMemory, Message, NoSuchMemory
+from tellback.agent import Agent, QuotingProvider
+from tellback.memory import ArgumentError, InMemoryHistory, LongTermMemory, Message, NoSuchMemory
+from tellback.vectorstore import UnsupportedError, open_store
 from tests.support.own_history import ListHistory
-from vectorstore import UnsupportedError, open_store
 
 SECRET = "The code of the gate is 4417."
 
@@ -100,7 +100,7 @@ def test_messages_that_a_process_forgot_and_did_not_delete_are_deleted_later(mem
 
     secret, other = said(memory, SECRET, "Ana lives in Porto.")
     with monkeypatch.context() as patched:
-        patched.setattr("memory.history.history_copy.HistoryCopy.delete_erased", killed)
+        patched.setattr("tellback.memory.history.history_copy.HistoryCopy.delete_erased", killed)
         with pytest.raises(KilledError):
             run(memory.forget([secret]))
     assert texts(history) == [SECRET, "Ana lives in Porto."]

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import ArgumentError
-from memory.internals import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
-from memory.partitions import archived_id, parse_store_namespace
+from tellback.memory import ArgumentError
+from tellback.memory.internals import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from tellback.memory.partitions import archived_id, parse_store_namespace
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
 

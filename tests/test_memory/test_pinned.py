@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from memory import LongTermMemory, Memory, open_memory
+from tellback.memory import LongTermMemory, Memory, open_memory
+from tellback.vectorstore import WrapperStore, open_store
 from tests.support.data_only_store import DataOnlyStore
-from vectorstore import WrapperStore, open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory import LongTermMemory, Memory, Trust
-from vectorstore import open_store
+from tellback.memory import LongTermMemory, Memory, Trust
+from tellback.vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,7 +1,7 @@
 """Recall over a store: what is found, filtered, kept fresh and explained. No model; words and made-up vectors.
 
-Inner parts, on no face: ``memory.retrieval.query``, ``memory.retrieval.retriever``,
-``memory.retrieval.scoring.settings``, ``memory.write.embedding_service``.
+Inner parts, on no face: ``tellback.memory.retrieval.query``, ``tellback.memory.retrieval.retriever``,
+``tellback.memory.retrieval.scoring.settings``, ``tellback.memory.write.embedding_service``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     HashingEmbedder,
     LongTermMemory,
@@ -26,13 +26,13 @@ from memory import (
     Source,
     run_sync,
 )
-from memory.internals import DECLARED_FIELDS, to_entry
-from memory.retrieval.query import Query
-from memory.retrieval.retriever import Retriever
-from memory.retrieval.scoring.settings import ConversationWeights
-from memory.write.embedding_service import EmbeddingService
+from tellback.memory.internals import DECLARED_FIELDS, to_entry
+from tellback.memory.retrieval.query import Query
+from tellback.memory.retrieval.retriever import Retriever
+from tellback.memory.retrieval.scoring.settings import ConversationWeights
+from tellback.memory.write.embedding_service import EmbeddingService
+from tellback.vectorstore import LifecycleStore, Space, Vector, VectorStore, open_store
 from tests.support.data_only_store import DataOnlyStore
-from vectorstore import LifecycleStore, Space, Vector, VectorStore, open_store
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 EMBEDDER = HashingEmbedder(dimension=64)

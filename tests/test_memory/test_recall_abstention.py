@@ -1,7 +1,7 @@
 """Confidence of a recall: one scale for every store, and the two reasons of abstention.
 
-Inner parts, on no face: ``memory.retrieval.scoring.confidence``, ``memory.retrieval.scoring.scores``,
-``memory.retrieval.scoring.settings``.
+Inner parts, on no face: ``tellback.memory.retrieval.scoring.confidence``, ``tellback.memory.retrieval.scoring.scores``,
+``tellback.memory.retrieval.scoring.settings``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
-from memory import run_sync as run
-from memory.retrieval.scoring.confidence import (
+from tellback.memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
+from tellback.memory import run_sync as run
+from tellback.memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     abstention_bounds,
     assess_confidence,
@@ -23,9 +23,9 @@ from memory.retrieval.scoring.confidence import (
     to_confidence_scale,
     topic_confidence,
 )
-from memory.retrieval.scoring.scores import ScoredCandidates
-from memory.retrieval.scoring.settings import AbstentionBounds
-from vectorstore import open_store
+from tellback.memory.retrieval.scoring.scores import ScoredCandidates
+from tellback.memory.retrieval.scoring.settings import AbstentionBounds
+from tellback.vectorstore import open_store
 
 BOUNDS = (0.3, 0.2)
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)

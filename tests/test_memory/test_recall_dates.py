@@ -1,6 +1,6 @@
 """Dates in questions: days matched, questions about a time, and statements that changed between two dates.
 
-Inner parts, on no face: ``memory.retrieval.languages.dates``, ``memory.retrieval.languages.lexicon``.
+Inner parts, on no face: ``tellback.memory.retrieval.languages.dates``, ``tellback.memory.retrieval.languages.lexicon``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory import LongTermMemory, Memory
-from memory import run_sync as run
-from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates, with_days
-from memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
-from vectorstore import open_store
+from tellback.memory import LongTermMemory, Memory
+from tellback.memory import run_sync as run
+from tellback.memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates, with_days
+from tellback.memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
+from tellback.vectorstore import open_store
 
 ENGLISH = lexicon_for("english")
 TODAY = date(2026, 3, 2)

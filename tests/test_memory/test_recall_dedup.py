@@ -1,16 +1,16 @@
 """From ranked candidates to hits: order, repeats, budget, parts, doubt.
 
-Inner parts, on no face: ``memory.retrieval.scoring.scores``, ``memory.retrieval.token_budget``.
+Inner parts, on no face: ``tellback.memory.retrieval.scoring.scores``, ``tellback.memory.retrieval.token_budget``.
 """
 
 import numpy as np
 import pytest
 
-from memory import Hit, Memory, Source
-from memory.internals import Omitted, to_entry
-from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, merge_ranked, top_positions
-from memory.retrieval.token_budget import OVER_BUDGET, pack_candidates
-from vectorstore import Entry
+from tellback.memory import Hit, Memory, Source
+from tellback.memory.internals import Omitted, to_entry
+from tellback.memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, merge_ranked, top_positions
+from tellback.memory.retrieval.token_budget import OVER_BUDGET, pack_candidates
+from tellback.vectorstore import Entry
 
 PLACE = "/conversation"
 

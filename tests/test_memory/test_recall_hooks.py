@@ -1,6 +1,6 @@
 """Hooks of a recall: rewrite, expansion, imagined answer, reranker; bounded, and without effect when they fail.
 
-Inner parts, on no face: ``memory.retrieval.scoring.scores``.
+Inner parts, on no face: ``tellback.memory.retrieval.scoring.scores``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import ArgumentError, HashingEmbedder, LocalEmbedder, LongTermMemory, Memory, RecallHooks, RecallResult
-from memory import run_sync as run
-from memory.internals import RecallStage, local_available
-from memory.retrieval.scoring.scores import QueryVariant, ScoredCandidates, fuse_scores
-from vectorstore import open_store
+from tellback.memory import (
+    ArgumentError,
+    HashingEmbedder,
+    LocalEmbedder,
+    LongTermMemory,
+    Memory,
+    RecallHooks,
+    RecallResult,
+)
+from tellback.memory import run_sync as run
+from tellback.memory.internals import RecallStage, local_available
+from tellback.memory.retrieval.scoring.scores import QueryVariant, ScoredCandidates, fuse_scores
+from tellback.vectorstore import open_store
 
 TEXTS = [
     "The old barometer fell all afternoon.",

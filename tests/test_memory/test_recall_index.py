@@ -1,10 +1,10 @@
 """The retrieval index of a namespace: term vectors, stems, session BM25, word matches against slow plain versions.
 
-Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.index.record_batch``,
-``memory.retrieval.index.retrieval_index``, ``memory.retrieval.index.session_statistics``,
-``memory.retrieval.index.turn_links``, ``memory.retrieval.index.vocabulary``, ``memory.retrieval.languages.lexicon``,
-``memory.retrieval.query_analysis``, ``memory.retrieval.scoring.features``,
-``memory.retrieval.scoring.soft_matching``.
+Inner parts, on no face: ``tellback.memory.retrieval.index.record``, ``tellback.memory.retrieval.index.record_batch``,
+``tellback.memory.retrieval.index.retrieval_index``, ``tellback.memory.retrieval.index.session_statistics``,
+``tellback.memory.retrieval.index.turn_links``, ``tellback.memory.retrieval.index.vocabulary``,
+``tellback.memory.retrieval.languages.lexicon``, ``tellback.memory.retrieval.query_analysis``,
+``tellback.memory.retrieval.scoring.features``, ``tellback.memory.retrieval.scoring.soft_matching``.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import memory.retrieval.index.session_statistics as module
-import memory.retrieval.index.vocabulary as vocabulary_module
-import memory.retrieval.scoring.soft_matching as soft_matching
-from memory import Memory
-from memory.internals import to_entry
-from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
-from memory.retrieval.index.record_batch import build_batch
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.session_statistics import SessionBm25
-from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.vocabulary import (
+import tellback.memory.retrieval.index.session_statistics as module
+import tellback.memory.retrieval.index.vocabulary as vocabulary_module
+import tellback.memory.retrieval.scoring.soft_matching as soft_matching
+from tellback.memory import Memory
+from tellback.memory.internals import to_entry
+from tellback.memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
+from tellback.memory.retrieval.index.record_batch import build_batch
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.session_statistics import SessionBm25
+from tellback.memory.retrieval.index.turn_links import NO_ROW
+from tellback.memory.retrieval.index.vocabulary import (
     GRID,
     NO_TERM,
     TermVectors,
@@ -37,9 +37,9 @@ from memory.retrieval.index.vocabulary import (
     common_words,
     round_to_grid,
 )
-from memory.retrieval.languages.lexicon import lexicon_for
-from memory.retrieval.query_analysis import analyze_question
-from memory.retrieval.scoring.features import (
+from tellback.memory.retrieval.languages.lexicon import lexicon_for
+from tellback.memory.retrieval.query_analysis import analyze_question
+from tellback.memory.retrieval.scoring.features import (
     AnalyzedQuestion,
     TermFrequencies,
     neighbour_window,
@@ -48,7 +48,7 @@ from memory.retrieval.scoring.features import (
     smooth_scores,
     smooth_word_matches,
 )
-from memory.retrieval.scoring.soft_matching import (
+from tellback.memory.retrieval.scoring.soft_matching import (
     PASSAGE_WORDS,
     pair_match,
     question_similarity,
@@ -385,7 +385,7 @@ def test_the_neighbour_window_smooths_word_matches_and_scores_except_from_hidden
 
 
 def test_the_index_reports_worn_after_many_replaced_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    import memory.retrieval.index.retrieval_index as module
+    import tellback.memory.retrieval.index.retrieval_index as module
 
     monkeypatch.setattr(module, "_MIN_WORN_GAPS", 5)
     index = RetrievalIndex(None)

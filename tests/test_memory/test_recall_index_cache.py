@@ -1,7 +1,7 @@
 """The index cache: record batches packed and read again, kept for the next process, erased with their memories.
 
-Inner parts, on no face: ``memory.retrieval.index.index_cache``, ``memory.retrieval.index.record``,
-``memory.retrieval.index.record_batch``, ``memory.retrieval.languages.lexicon``.
+Inner parts, on no face: ``tellback.memory.retrieval.index.index_cache``, ``tellback.memory.retrieval.index.record``,
+``tellback.memory.retrieval.index.record_batch``, ``tellback.memory.retrieval.languages.lexicon``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import memory.retrieval.index.index_cache as index_cache
-import memory.retrieval.index.index_sync as index_sync
-from memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_sync
-from memory.retrieval.index.index_cache import (
+import tellback.memory.retrieval.index.index_cache as index_cache
+import tellback.memory.retrieval.index.index_sync as index_sync
+from tellback.memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_sync
+from tellback.memory.retrieval.index.index_cache import (
     DamagedSegment,
     IndexSegment,
     decode_batch,
@@ -35,8 +35,8 @@ from memory.retrieval.index.index_cache import (
     remove_ids,
     surviving_rows,
 )
-from memory.retrieval.index.record import IndexRecord
-from memory.retrieval.index.record_batch import (
+from tellback.memory.retrieval.index.record import IndexRecord
+from tellback.memory.retrieval.index.record_batch import (
     LANGUAGES,
     RECORD_DTYPE,
     RecordBatch,
@@ -45,10 +45,10 @@ from memory.retrieval.index.record_batch import (
     concatenate_batches,
     rules_fingerprint,
 )
-from memory.retrieval.languages.lexicon import lexicon_for
+from tellback.memory.retrieval.languages.lexicon import lexicon_for
+from tellback.vectorstore import Analyzer, Entry
+from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.slow import first_fast
-from vectorstore import Analyzer, Entry
-from vectorstore.sqlite import SqliteDatabase
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -180,7 +180,7 @@ def test_a_writer_derives_every_entry_if_the_change_log_is_too_short(
     path: Path, derived: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", 10)
-    monkeypatch.setattr("vectorstore.sqlite.entry_writer.KEPT_CHANGES", 4)
+    monkeypatch.setattr("tellback.vectorstore.sqlite.entry_writer.KEPT_CHANGES", 4)
     memory, reported = opened(path), turns(20, random.Random(6))
     run_sync(memory.remember_many(reported[:10]))
     (entry,) = memory.store.get(["m000"], namespace="/conversation")

@@ -1,7 +1,8 @@
 """Recall in German, Spanish and Chinese: what is found in a talk of sixty memories, and the cues of each language.
 
-Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.languages.dates``,
-``memory.retrieval.languages.lexicon``, ``memory.retrieval.query``, ``memory.retrieval.query_analysis``.
+Inner parts, on no face: ``tellback.memory.retrieval.index.record``, ``tellback.memory.retrieval.languages.dates``,
+``tellback.memory.retrieval.languages.lexicon``, ``tellback.memory.retrieval.query``,
+``tellback.memory.retrieval.query_analysis``.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from memory import ArgumentError, LocalEmbedder, LongTermMemory, Memory, open_memory
-from memory import run_sync as run
-from memory.internals import LocalWordVectors, local_available
-from memory.retrieval.index.record import TextFeature, text_features
-from memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates
-from memory.retrieval.languages.lexicon import analyzer_language, lexicon_for
-from memory.retrieval.query import Query
-from memory.retrieval.query_analysis import is_follow_up
-from vectorstore import Analyzer, SettingMismatch, open_store
+from tellback.memory import ArgumentError, LocalEmbedder, LongTermMemory, Memory, open_memory
+from tellback.memory import run_sync as run
+from tellback.memory.internals import LocalWordVectors, local_available
+from tellback.memory.retrieval.index.record import TextFeature, text_features
+from tellback.memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates
+from tellback.memory.retrieval.languages.lexicon import analyzer_language, lexicon_for
+from tellback.memory.retrieval.query import Query
+from tellback.memory.retrieval.query_analysis import is_follow_up
+from tellback.vectorstore import Analyzer, SettingMismatch, open_store
 
 FOLDER = Path(__file__).parent / "languages"
 LANGUAGES = ["german", "spanish", "chinese"]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory import HashingEmbedder, LongTermMemory, Memory, RecallHooks
-from memory import run_sync as run
+from tellback.memory import HashingEmbedder, LongTermMemory, Memory, RecallHooks
+from tellback.memory import run_sync as run
+from tellback.vectorstore import open_store
 from tests.support.data_only_store import DataOnlyStore
-from vectorstore import open_store
 
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 

@@ -1,7 +1,7 @@
 """Turn links and neighbour expansion: links kept through any order of writes, turns around a hit inside the budget.
 
-Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.index.record_batch``,
-``memory.retrieval.index.turn_links``.
+Inner parts, on no face: ``tellback.memory.retrieval.index.record``, ``tellback.memory.retrieval.index.record_batch``,
+``tellback.memory.retrieval.index.turn_links``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import ArgumentError, Hit, LongTermMemory, Memory, RecallResult, Source, Trust
-from memory import run_sync as run
-from memory.internals import to_entry
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.record_batch import RECORD_DTYPE
-from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
-from vectorstore import open_store
-from vectorstore.internals import GrowableArray
+from tellback.memory import ArgumentError, Hit, LongTermMemory, Memory, RecallResult, Source, Trust
+from tellback.memory import run_sync as run
+from tellback.memory.internals import to_entry
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.record_batch import RECORD_DTYPE
+from tellback.memory.retrieval.index.turn_links import NO_ROW, TurnLinks
+from tellback.vectorstore import open_store
+from tellback.vectorstore.internals import GrowableArray
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

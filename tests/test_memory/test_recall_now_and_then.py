@@ -1,6 +1,7 @@
 """Recall of past and present statements: periods of questions, near ties, newer statements behind the first hit.
 
-Inner parts, on no face: ``memory.retrieval.languages.question_time``, ``memory.retrieval.languages.lexicon``.
+Inner parts, on no face: ``tellback.memory.retrieval.languages.question_time``,
+``tellback.memory.retrieval.languages.lexicon``.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from memory import FunctionEmbedder, LongTermMemory, Memory, SentenceEncoder
-from memory import run_sync as run
-from memory.retrieval.languages.lexicon import lexicon_for
-from memory.retrieval.languages.question_time import find_question_time
-from vectorstore import open_store
+from tellback.memory import FunctionEmbedder, LongTermMemory, Memory, SentenceEncoder
+from tellback.memory import run_sync as run
+from tellback.memory.retrieval.languages.lexicon import lexicon_for
+from tellback.memory.retrieval.languages.question_time import find_question_time
+from tellback.vectorstore import open_store
 
 NOW = datetime(2025, 6, 15, 12, tzinfo=UTC)
 DIRECTIONS = ("home", "smoking", "garden")

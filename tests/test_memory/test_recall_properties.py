@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
-from memory import run_sync as run
-from memory.internals import to_entry
+from tellback.memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
+from tellback.memory import run_sync as run
+from tellback.memory.internals import to_entry
+from tellback.vectorstore import open_store
 from tests.support.slow import first_fast
-from vectorstore import open_store
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -43,7 +43,7 @@ QUESTIONS = (
 COLD = """
 import json, sys
 
-from memory import run_sync
+from tellback.memory import run_sync
 
 sys.path.insert(0, sys.argv[2])
 from test_recall_properties import QUESTIONS, answers, opened

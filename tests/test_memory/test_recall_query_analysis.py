@@ -1,7 +1,8 @@
 """Query analysis: cues, names of participants, and follow-up questions.
 
-Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.index.session_statistics``,
-``memory.retrieval.languages.lexicon``, ``memory.retrieval.query_analysis``.
+Inner parts, on no face: ``tellback.memory.retrieval.index.record``,
+``tellback.memory.retrieval.index.session_statistics``, ``tellback.memory.retrieval.languages.lexicon``,
+``tellback.memory.retrieval.query_analysis``.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Memory, RecallResult
-from memory import run_sync as run
-from memory.retrieval.index.record import TextFeature, text_features
-from memory.retrieval.index.session_statistics import Participants
-from memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
-from memory.retrieval.query_analysis import (
+from tellback.memory import ArgumentError, LongTermMemory, Memory, RecallResult
+from tellback.memory import run_sync as run
+from tellback.memory.retrieval.index.record import TextFeature, text_features
+from tellback.memory.retrieval.index.session_statistics import Participants
+from tellback.memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
+from tellback.memory.retrieval.query_analysis import (
     NameMentions,
     detect_mentions,
     follow_up_context,
     is_follow_up,
     remove_exclusions,
 )
-from vectorstore import Analyzer, open_store
+from tellback.vectorstore import Analyzer, open_store
 
 PEOPLE = [(1, "Caroline"), (2, "Will Smith")]
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory import LongTermMemory, Memory
-from memory import run_sync as run
-from vectorstore import open_store
+from tellback.memory import LongTermMemory, Memory
+from tellback.memory import run_sync as run
+from tellback.vectorstore import open_store
 
 NOTES = [
     "My sister Ana lives in Porto.",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     EmbedderError,
     EmbedderMismatch,
@@ -30,10 +30,10 @@ from memory import (
     Message,
     open_memory,
 )
-from memory.embedders.probe_pairs import PROBE_TEXTS
-from memory.internals import CONVERSATION, PROBES, Embeddings, ReembeddingProgress, store_namespace
+from tellback.memory.embedders.probe_pairs import PROBE_TEXTS
+from tellback.memory.internals import CONVERSATION, PROBES, Embeddings, ReembeddingProgress, store_namespace
+from tellback.vectorstore import SpaceNotReady, UnsupportedError, open_store
 from tests.support.slow import first_fast
-from vectorstore import SpaceNotReady, UnsupportedError, open_store
 
 LANE = store_namespace("", CONVERSATION)
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,6 @@
 """``remember_many`` is ``remember`` on each: equal reports and memories for all policies and embedders.
 
-Inner parts, on no face: ``memory.write``.
+Inner parts, on no face: ``tellback.memory.write``.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     DuplicateKey,
     ExtractedFact,
@@ -27,10 +27,10 @@ from memory import (
     Report,
     run_sync,
 )
-from memory.internals import Outcome
-from memory.write import memory_writer
+from tellback.memory.internals import Outcome
+from tellback.memory.write import memory_writer
+from tellback.vectorstore import WrapperStore, open_store
 from tests.support.embedders import LetterEmbedder
-from vectorstore import WrapperStore, open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TEXTS = [
@@ -387,11 +387,11 @@ def test_remember_many_of_an_invalid_items_argument_raises(bad):
 
 
 def test_a_text_truncated_by_the_embedder_is_reported_as_truncated_and_stored_whole():
-    from memory import HashingEmbedder
+    from tellback.memory import HashingEmbedder
 
     class Cutting(HashingEmbedder):
         async def embed_detailed(self, texts, kind="document"):
-            from memory.internals import Embeddings, Truncation
+            from tellback.memory.internals import Embeddings, Truncation
 
             rows = await self.embed(texts, kind)
             return Embeddings(

@@ -1,6 +1,6 @@
 """Replacements by a memory: the older statement ends, is recalled as of its time, and is restored by undo.
 
-Inner parts, on no face: ``memory.retrieval``.
+Inner parts, on no face: ``tellback.memory.retrieval``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     Extractor,
     HashingEmbedder,
@@ -26,10 +26,10 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.internals import DOCUMENTS, LocalWordVectors, Outcome, ReplacementCandidates, store_namespace
-from memory.retrieval import conflicts
+from tellback.memory.internals import DOCUMENTS, LocalWordVectors, Outcome, ReplacementCandidates, store_namespace
+from tellback.memory.retrieval import conflicts
+from tellback.vectorstore import Entry, LifecycleStore, open_store
 from tests.support.clocks import ManualClock
-from vectorstore import Entry, LifecycleStore, open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR = timedelta(days=365)

@@ -1,6 +1,6 @@
 """Write reports: one for every item, with its outcome (stored, duplicate, redacted, rejected, truncated, deferred).
 
-Inner parts, on no face: ``memory.write.embedding_service``.
+Inner parts, on no face: ``tellback.memory.write.embedding_service``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     DuplicateKey,
     Extractor,
     HashingEmbedder,
@@ -26,9 +26,9 @@ from memory import (
     TextBlock,
     run_sync,
 )
-from memory.internals import Outcome
-from memory.write.embedding_service import SPACE_SWITCHED
-from vectorstore import Space, open_store
+from tellback.memory.internals import Outcome
+from tellback.memory.write.embedding_service import SPACE_SWITCHED
+from tellback.vectorstore import Space, open_store
 
 CARDS = "Pay with 4111 1111 1111 1111 or with 5500 0000 0000 0004."
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from memory import ArgumentError, run_sync
+from tellback.memory import ArgumentError, run_sync
 
 PLACE: contextvars.ContextVar[str] = contextvars.ContextVar("PLACE", default="nowhere")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     EmbeddingSettings,
     HashingEmbedder,
@@ -23,9 +23,9 @@ from memory import (
     open_memory,
     salvage_memory,
 )
-from memory.partitions import store_namespace
+from tellback.memory.partitions import store_namespace
+from tellback.vectorstore import DamageError, NotAStore
 from tests.support.slow import first_fast
-from vectorstore import DamageError, NotAStore
 
 _COUNTED = (
     *("entries", "vectors", "history_sessions", "history_messages", "history_bounds", "operations"),
@@ -73,7 +73,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("vectorstore.sqlite.salvage._FEW_KEYS", 1000)  # no table here has more rows
+    monkeypatch.setattr("tellback.vectorstore.sqlite.salvage._FEW_KEYS", 1000)  # no table here has more rows
     return Path(shutil.copyfile(whole, tmp_path / "m.db"))
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from memory import LongTermMemory, Memory, run_sync
-from memory.internals import RecallStage
-from vectorstore import open_store
+from tellback.memory import LongTermMemory, Memory, run_sync
+from tellback.memory.internals import RecallStage
+from tellback.vectorstore import open_store
 
 STORED = {
     "a": Memory("the launch is in May", scopes={"user": "ann", "project": "atlas"}, tags=("work", "red"), session="s1"),

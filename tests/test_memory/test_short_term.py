@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     FixedWindow,
     InMemoryHistory,
@@ -14,7 +14,7 @@ from memory import (
     ShortTermMemory,
     ThinkingBlock,
 )
-from memory.internals import FullWindow
+from tellback.memory.internals import FullWindow
 
 pytestmark = pytest.mark.anyio
 

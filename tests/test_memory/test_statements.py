@@ -1,7 +1,8 @@
 """Analysis of statements: subject, modality, change, relations; in English, German and Spanish.
 
-Inner parts, on no face: ``memory.retrieval.languages.statements``, ``memory.retrieval.languages.statement_patterns``,
-``memory.retrieval.languages.prefilter``, ``memory.retrieval.index.people``.
+Inner parts, on no face: ``tellback.memory.retrieval.languages.statements``,
+``tellback.memory.retrieval.languages.statement_patterns``, ``tellback.memory.retrieval.languages.prefilter``,
+``tellback.memory.retrieval.index.people``.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory.retrieval.index.people import PeopleMentions
-from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
-from memory.retrieval.languages.statement_patterns import statement_pattern
-from memory.retrieval.languages.statements import StatementFeature, analyze_statement, people_of
+from tellback.memory.retrieval.index.people import PeopleMentions
+from tellback.memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
+from tellback.memory.retrieval.languages.statement_patterns import statement_pattern
+from tellback.memory.retrieval.languages.statements import StatementFeature, analyze_statement, people_of
 
 TABLE = Path(__file__).parent / "languages" / "statements.txt"
 ROWS = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     ChainedWindow,
     EstimatingCounter,
@@ -26,9 +26,9 @@ from memory import (
     ToolResultBlock,
     WindowPolicy,
 )
-from memory.internals import ConversationWindowPolicy, FullWindow, Window
-from memory.testing import ConversationWindowPolicyContract, WindowPolicyContract
-from vectorstore.sqlite import SqliteDatabase
+from tellback.memory.internals import ConversationWindowPolicy, FullWindow, Window
+from tellback.memory.testing import ConversationWindowPolicyContract, WindowPolicyContract
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 
 class Telling:
@@ -320,7 +320,7 @@ def test_a_later_summariser_failure_leaves_the_earlier_summary(history: Any) -> 
 def test_a_failing_later_part_of_a_summary_keeps_the_notes_of_earlier_parts(
     history: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.history.summary_window._PART", 2)
+    monkeypatch.setattr("tellback.memory.history.summary_window._PART", 2)
     said(history, *"abcde")
 
     def summarise(so_far: str, messages: Sequence[Message]) -> str:
@@ -498,7 +498,7 @@ def test_a_conversation_that_keeps_changing_keeps_its_earlier_summary() -> None:
 
 
 def test_storing_each_part_of_a_long_summary_is_retried_after_two_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory.history.summary_window._PART", 2)
+    monkeypatch.setattr("tellback.memory.history.summary_window._PART", 2)
     history = Contested()
     history.refusals = 2
     said(history, *"abcdefgh")
@@ -509,7 +509,7 @@ def test_storing_each_part_of_a_long_summary_is_retried_after_two_conflicts(monk
 def test_a_message_group_longer_than_a_part_is_summarised_as_one_part(
     history: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.history.summary_window._PART", 2)
+    monkeypatch.setattr("tellback.memory.history.summary_window._PART", 2)
     call = Message.assistant([ToolCallBlock(id="1", name="look")])
     result = Message.tool([ToolResultBlock(call_id="1")])
     asyncio.run(history.append("s", [call, result, result, Message.user("a")]))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory.internals import run_in_thread
+from tellback.memory.internals import run_in_thread
 
 
 class Asked:

@@ -1,6 +1,6 @@
 """Timestamps: aware times, their order as text, and naive times of a zone.
 
-Inner parts, on no face: ``memory.timestamps``.
+Inner parts, on no face: ``tellback.memory.timestamps``.
 """
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import ArgumentError
-from memory.internals import system_clock
-from memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware, utc_offset
+from tellback.memory import ArgumentError
+from tellback.memory.internals import system_clock
+from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware, utc_offset
 
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import (
+from tellback.memory import (
     DocumentBlock,
     EstimatingCounter,
     ImageBlock,
@@ -23,7 +23,7 @@ from memory import (
     ToolCallBlock,
     message_tokens,
 )
-from memory.internals import local_available
+from tellback.memory.internals import local_available
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

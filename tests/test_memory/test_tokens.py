@@ -1,6 +1,6 @@
 """Token counts: the estimate, tiktoken without downloads, and what a message takes.
 
-Inner parts, on no face: ``memory.tokens``, ``memory.tokens.counter``.
+Inner parts, on no face: ``tellback.memory.tokens``, ``tellback.memory.tokens.counter``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import (
+from tellback.memory import (
     DocumentBlock,
     EstimatingCounter,
     ImageBlock,
@@ -33,9 +33,9 @@ from memory import (
     default_counter,
     message_tokens,
 )
-from memory.internals import counter_for_model, keep_table, table_url
-from memory.tokens import token_tables
-from memory.tokens.counter import (
+from tellback.memory.internals import counter_for_model, keep_table, table_url
+from tellback.memory.tokens import token_tables
+from tellback.memory.tokens.counter import (
     MESSAGE_OVERHEAD,
     UNREADABLE_IMAGE_TOKENS,
     FallbackCounter,

@@ -1,15 +1,15 @@
 """Tombstones of forgotten ids and texts, and how a forgotten text is found in another one.
 
-Inner parts, on no face: ``memory.erasure.verbatim_match``, ``memory.tables.tombstones``.
+Inner parts, on no face: ``tellback.memory.erasure.verbatim_match``, ``tellback.memory.tables.tombstones``.
 """
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.erasure.verbatim_match import VerbatimTexts
-from memory.tables.tombstones import Tombstones
-from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tellback.memory.erasure.verbatim_match import VerbatimTexts
+from tellback.memory.tables.tombstones import Tombstones
+from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -1,6 +1,6 @@
 """Tool calls and results are remembered with the trust of a tool, and recalled by their words.
 
-Inner parts, on no face: ``memory.messages``.
+Inner parts, on no face: ``tellback.memory.messages``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     Extractor,
     FixedWindow,
     ImageBlock,
@@ -31,8 +31,8 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.messages import calls_by_message
-from vectorstore import open_store
+from tellback.memory.messages import calls_by_message
+from tellback.vectorstore import open_store
 
 T = TypeVar("T")
 Storing = Callable[..., LongTermMemory]

@@ -1,6 +1,6 @@
 """Trust and scopes: permission of changes, and the memories that a scope selects.
 
-Inner parts, on no face: ``memory.scopes``, ``memory.write.access_control``.
+Inner parts, on no face: ``tellback.memory.scopes``, ``tellback.memory.write.access_control``.
 """
 
 from dataclasses import replace
@@ -9,11 +9,11 @@ from typing import get_args
 
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
-from memory.internals import Actor, RecallStage, may_change, to_entry
-from memory.scopes import scope_filter
-from memory.write.access_control import Caller
-from vectorstore import open_store
+from tellback.memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
+from tellback.memory.internals import Actor, RecallStage, may_change, to_entry
+from tellback.memory.scopes import scope_filter
+from tellback.memory.write.access_control import Caller
+from tellback.vectorstore import open_store
 
 ORDER = [Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.DOCUMENT]
 ACTORS = ["user", "assistant", "tool", "document"]

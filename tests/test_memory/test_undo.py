@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     CannotUndo,
     HashingEmbedder,
@@ -20,9 +20,9 @@ from memory import (
     NotTrusted,
     run_sync,
 )
-from memory.internals import Operation
+from tellback.memory.internals import Operation
+from tellback.vectorstore import LifecycleStore, open_store
 from tests.support.clocks import TickingClock
-from vectorstore import LifecycleStore, open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHANGING = {"revision": 0, "recorded_at": None, "operation": None, "actor": "user"}

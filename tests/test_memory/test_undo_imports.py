@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, run_sync
-from memory.internals import ARCHIVE, store_namespace
+from tellback.memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, run_sync
+from tellback.memory.internals import ARCHIVE, store_namespace
+from tellback.vectorstore import open_store
 from tests.support.clocks import TickingClock
-from vectorstore import open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -1,6 +1,6 @@
 """Validation of a memory that is to be written.
 
-Inner parts, on no face: ``memory.validation``.
+Inner parts, on no face: ``tellback.memory.validation``.
 """
 
 from dataclasses import replace
@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memory import ArgumentError, Memory, Source, Trust
-from memory.validation import checked_memory
+from tellback.memory import ArgumentError, Memory, Source, Trust
+from tellback.memory.validation import checked_memory
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -2,7 +2,7 @@
 
 With clocks and times without a zone, which are taken in the zone of the memory.
 
-Inner parts, on no face: ``memory.write.provenance``.
+Inner parts, on no face: ``tellback.memory.write.provenance``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
-from memory.internals import ARCHIVE, CONVERSATION, store_namespace
-from memory.write.provenance import retired_entry
+from tellback.memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
+from tellback.memory.internals import ARCHIVE, CONVERSATION, store_namespace
+from tellback.memory.write.provenance import retired_entry
+from tellback.vectorstore import open_store
 from tests.support.data_only_store import DataOnlyStore
-from vectorstore import open_store
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

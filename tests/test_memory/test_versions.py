@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from memory import LongTermMemory, entry_store
-from memory.internals import ARCHIVE, store_namespace
-from memory.partitions import archived_id
-from vectorstore import Entry, VectorStore, open_store
+from tellback.memory import LongTermMemory, entry_store
+from tellback.memory.internals import ARCHIVE, store_namespace
+from tellback.memory.partitions import archived_id
+from tellback.vectorstore import Entry, VectorStore, open_store
 
 IDS = ("a", "a@", "a@!", "a@!b", "a@1", "a@b", "aa", "b", "b!", "b@a", "c", "é", "日")
 

@@ -1,6 +1,6 @@
 """Web pages in an ingest: public addresses only, the checked address is the one connected to, all within bounds.
 
-Inner part, on no face: ``memory.http.web_page``.
+Inner part, on no face: ``tellback.memory.http.web_page``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import pytest
 
-from memory import ArgumentError, KnowledgeBase, LoadError, LongTermMemory
-from memory.http.web_page import fetch_page, is_public
-from memory.internals import IngestAction
+from tellback.memory import ArgumentError, KnowledgeBase, LoadError, LongTermMemory
+from tellback.memory.http.web_page import fetch_page, is_public
+from tellback.memory.internals import IngestAction
 from tests.support.embedders import FakeEmbedder
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, RecallSettings
-from memory import run_sync as run
-from memory.internals import CONVERSATION, DOCUMENTS, RecallStage
-from vectorstore import UnsupportedError, WrapperStore, open_store
-from vectorstore.testing import ModelStore
+from tellback.memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, RecallSettings
+from tellback.memory import run_sync as run
+from tellback.memory.internals import CONVERSATION, DOCUMENTS, RecallStage
+from tellback.vectorstore import UnsupportedError, WrapperStore, open_store
+from tellback.vectorstore.testing import ModelStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUESTION = "Which instrument does my sister play?"

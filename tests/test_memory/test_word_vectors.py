@@ -1,6 +1,7 @@
 """Vectors of single words.
 
-Inner parts, on no face: ``memory.embedders``, ``memory.embedders.local``, ``memory.embedders.byte_pairs``.
+Inner parts, on no face: ``tellback.memory.embedders``, ``tellback.memory.embedders.local``,
+``tellback.memory.embedders.byte_pairs``.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import ArgumentError
-from memory.embedders import local
-from memory.embedders.byte_pairs import BytePairs, write_byte_pairs
-from memory.embedders.local import TokenVectorTable, installed_table
-from memory.embedders.protocol import WordVectors
-from memory.internals import LocalWordVectors, local_available
-from vectorstore import MissingExtra
+from tellback.memory import ArgumentError
+from tellback.memory.embedders import local
+from tellback.memory.embedders.byte_pairs import BytePairs, write_byte_pairs
+from tellback.memory.embedders.local import TokenVectorTable, installed_table
+from tellback.memory.embedders.protocol import WordVectors
+from tellback.memory.internals import LocalWordVectors, local_available
+from tellback.vectorstore import MissingExtra
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")
 
@@ -49,7 +50,7 @@ def test_a_word_has_the_vector_of_the_text_with_a_space_before_it() -> None:
 
 @needs_local
 def test_words_and_texts_share_one_table_and_have_different_fingerprints() -> None:
-    from memory import LocalEmbedder
+    from tellback.memory import LocalEmbedder
 
     assert LocalWordVectors()._table is LocalEmbedder()._table
     assert LocalWordVectors().fingerprint != LocalEmbedder().fingerprint

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from memory import LongTermMemory, run_sync
-from memory.testing import WrappedMemoryContract
-from vectorstore import ObservableStore, UnsupportedError, VectorStore, WrapperStore, open_store
-from vectorstore.testing import ModelStore
+from tellback.memory import LongTermMemory, run_sync
+from tellback.memory.testing import WrappedMemoryContract
+from tellback.vectorstore import ObservableStore, UnsupportedError, VectorStore, WrapperStore, open_store
+from tellback.vectorstore.testing import ModelStore
 
 
 class NumpyInside(WrappedMemoryContract):

@@ -1,6 +1,7 @@
 """Write policies: each one's decision, how they go together on an item and on a turn, and what a failing one costs.
 
-Inner parts, on no face: ``memory.write.draft``, ``memory.write.policy_runner``, ``memory.write.similar_memories``.
+Inner parts, on no face: ``tellback.memory.write.draft``, ``tellback.memory.write.policy_runner``,
+``tellback.memory.write.similar_memories``.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     Action,
     ArgumentError,
     DuplicateKey,
@@ -33,12 +34,12 @@ from memory import (
     TurnPolicy,
     run_sync,
 )
-from memory.internals import ARCHIVE, Outcome, store_namespace
-from memory.write.draft import Draft
-from memory.write.policy_runner import PolicyRules, apply_policies
-from memory.write.similar_memories import SimilarMemoryLookup
+from tellback.memory.internals import ARCHIVE, Outcome, store_namespace
+from tellback.memory.write.draft import Draft
+from tellback.memory.write.policy_runner import PolicyRules, apply_policies
+from tellback.memory.write.similar_memories import SimilarMemoryLookup
+from tellback.vectorstore import open_store
 from tests.support.embedders import LetterEmbedder
-from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

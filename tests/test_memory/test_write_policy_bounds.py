@@ -1,13 +1,14 @@
 """Policies at their bounds, and memories derived from a turn with the strictest marks of their sources.
 
-Inner parts, on no face: ``memory.write.draft``, ``memory.write.policies.base``, ``memory.write.policy_runner``.
+Inner parts, on no face: ``tellback.memory.write.draft``, ``tellback.memory.write.policies.base``,
+``tellback.memory.write.policy_runner``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ExtractedFact,
     Extractor,
     LongTermMemory,
@@ -19,11 +20,11 @@ from memory import (
     TurnDecision,
     run_sync,
 )
-from memory.internals import Outcome
-from memory.write.draft import Draft
-from memory.write.policies.base import accept_all
-from memory.write.policy_runner import PolicyRules, apply_policies
-from vectorstore import open_store
+from tellback.memory.internals import Outcome
+from tellback.memory.write.draft import Draft
+from tellback.memory.write.policies.base import accept_all
+from tellback.memory.write.policy_runner import PolicyRules, apply_policies
+from tellback.vectorstore import open_store
 
 
 def _drafts(memories: list[Memory]) -> list[Draft]:

@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from agent import Agent, QuotingProvider
-from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedServer, call
-from memory import Memory, open_memory
+from tellback.agent import Agent, QuotingProvider
+from tellback.agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedServer, call
+from tellback.memory import Memory, open_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-key-0123456789"
 
 RUNNER = """
 import asyncio, sys
-from agent import Agent, AnthropicProvider, OpenAICompatibleProvider, tool
-from agent import ApprovalRequested, MemoryRecalled, MemoryStored, TextDelta, ToolEnded
-from memory import open_memory
+from tellback.agent import Agent, AnthropicProvider, OpenAICompatibleProvider, tool
+from tellback.agent import ApprovalRequested, MemoryRecalled, MemoryStored, TextDelta, ToolEnded
+from tellback.memory import open_memory
 
 
 @tool(needs_approval=True)

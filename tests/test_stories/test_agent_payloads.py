@@ -3,7 +3,7 @@
 However badly a model behaves, no call is made that nobody approved, nothing is remembered as the user's own words,
 nothing is corrected or forgotten, and every payload was shown as what it is: quoted data with its source.
 
-Inner parts, on no face: ``agent.context.rendering``, ``agent.tools.memory``.
+Inner parts, on no face: ``tellback.agent.context.rendering``, ``tellback.agent.tools.memory``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import (
+from tellback.agent import (
     Agent,
     AgentSettings,
     Request,
@@ -29,9 +29,9 @@ from agent import (
     memory_tools,
     tool,
 )
-from agent.context.rendering import parse_items
-from agent.tools.memory import ALL_MEMORY_TOOLS
-from memory import KnowledgeBase, Memory, Trust, open_memory
+from tellback.agent.context.rendering import parse_items
+from tellback.agent.tools.memory import ALL_MEMORY_TOOLS
+from tellback.memory import KnowledgeBase, Memory, Trust, open_memory
 from tests.support.slow import first_fast
 
 pytestmark = pytest.mark.anyio

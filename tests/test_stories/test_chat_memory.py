@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PRELUDE = """
     import asyncio, json, sys
-    from memory.long_term import LongTermMemory
-    from memory.messages import Message, TextBlock
-    from memory.open import open_memory
+    from tellback.memory.long_term import LongTermMemory
+    from tellback.memory.messages import Message, TextBlock
+    from tellback.memory.open import open_memory
     memory = open_memory(sys.argv[1])
 
     def tell(session, *texts):

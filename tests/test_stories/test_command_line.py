@@ -20,7 +20,7 @@ from tests.support.command_line import CommandLine
 from tests.support.slow import first_fast
 
 ROOT = Path(__file__).resolve().parents[2]
-TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from tellback.agent.assistant.cli import main; main()"]
 
 FILES = 320
 

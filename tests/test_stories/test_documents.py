@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory import KnowledgeBase, open_memory
-from memory.internals import IngestAction
+from tellback.memory import KnowledgeBase, open_memory
+from tellback.memory.internals import IngestAction
 
 pytestmark = pytest.mark.anyio
 

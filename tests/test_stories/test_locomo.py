@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets import Conversation, locomo
-from memory import Memory, open_memory, run_sync
+from tellback.memory import Memory, open_memory, run_sync
 
 TURNS = 100
 
 ASK = """
 import json, sys
-from memory import open_memory, run_sync
+from tellback.memory import open_memory, run_sync
 memory = open_memory(sys.argv[1])
 found = run_sync(memory.recall(sys.argv[2]))
 print(json.dumps([hit.memory.key for hit in found]))

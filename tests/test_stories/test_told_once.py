@@ -1,6 +1,6 @@
 """Told once, right later: a fact goes through a hook, an MCP client, the command line and a chat, and stays right.
 
-Inner parts, on no face: ``agent.mcp.memory_tools``, ``agent.mcp.server``.
+Inner parts, on no face: ``tellback.agent.mcp.memory_tools``, ``tellback.agent.mcp.server``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 import mcp_types
 from mcp import Client
 
-from agent import Agent
-from agent.mcp.memory_tools import MemoryServerTools
-from agent.mcp.server import make_memory_server
-from agent.testing import Reply, ScriptedProvider, shown_items
-from memory import KnowledgeBase, open_memory, run_sync
+from tellback.agent import Agent
+from tellback.agent.mcp.memory_tools import MemoryServerTools
+from tellback.agent.mcp.server import make_memory_server
+from tellback.agent.testing import Reply, ScriptedProvider, shown_items
+from tellback.memory import KnowledgeBase, open_memory, run_sync
 from tests.support.command_line import CommandLine
 
 QUESTION = "Who looks after my teeth, which dentist do I go to?"

@@ -1,6 +1,6 @@
 """The text analyzer: terms, stop words, stems and compounds of each language.
 
-Inner parts, on no face: ``vectorstore.analyzer``, ``vectorstore.languages``.
+Inner parts, on no face: ``tellback.vectorstore.analyzer``, ``tellback.vectorstore.languages``.
 """
 
 # ruff: noqa: RUF001 - other scripts are what is tested
@@ -19,11 +19,11 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectorstore.analyzer
-from vectorstore import Analyzer, ArgumentError
-from vectorstore.analyzer import fold_text
-from vectorstore.languages import stop_words
-from vectorstore.persisted_names import ANALYZER_FINGERPRINT
+import tellback.vectorstore.analyzer
+from tellback.vectorstore import Analyzer, ArgumentError
+from tellback.vectorstore.analyzer import fold_text
+from tellback.vectorstore.languages import stop_words
+from tellback.vectorstore.persisted_names import ANALYZER_FINGERPRINT
 
 ENGLISH = Analyzer()
 PLAIN = Analyzer("none")
@@ -290,8 +290,8 @@ def test_the_ascii_fast_path_gives_the_terms_and_sentences_of_the_general_path()
 def test_the_single_line_sentence_splitter_splits_like_the_general_splitter() -> None:
     split = 0
     for line in lines("ab1.!?…؟।\"'”’»)] \t\x1c\xa0\u3000-", longest=14, seed=4):
-        general = vectorstore.analyzer._SENTENCE_BREAK.split(line)
-        assert vectorstore.analyzer._SENTENCE_BREAK_IN_LINE.split(line) == general
+        general = tellback.vectorstore.analyzer._SENTENCE_BREAK.split(line)
+        assert tellback.vectorstore.analyzer._SENTENCE_BREAK_IN_LINE.split(line) == general
         split += len(general) > 1
     assert split > 1000
 

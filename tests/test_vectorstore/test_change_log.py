@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tellback.vectorstore import Cursor, Entry, LifecycleStore, NumpyStore, Space, SqliteStore, open_store
 from tests.support.slow import first_fast
-from vectorstore import Cursor, Entry, LifecycleStore, NumpyStore, Space, SqliteStore, open_store
 
 SPACE = Space("toy", 4)
 KEPT = 1000

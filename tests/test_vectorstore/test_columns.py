@@ -1,6 +1,6 @@
 """Columns of declared metadata fields: filters answered by arrays as by the plain test of each entry.
 
-Inner parts, on no face: ``vectorstore.filters``, ``vectorstore.index.columns``.
+Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.index.columns``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vectorstore.filters import filter_tree, matches_filter
-from vectorstore.index.columns import MetadataColumns
+from tellback.vectorstore.filters import filter_tree, matches_filter
+from tellback.vectorstore.index.columns import MetadataColumns
 
 BIG = 2**53
 VALUES: list[Any] = [

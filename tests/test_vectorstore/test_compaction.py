@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vectorstore import BusyError, Entry, Space, SqliteStore, UnsupportedError, open_store
+from tellback.vectorstore import BusyError, Entry, Space, SqliteStore, UnsupportedError, open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE = Space("toy", 32)
@@ -125,7 +125,7 @@ def test_a_compaction_stays_pending_when_a_reader_opens_during_it(tmp_path: Path
 
 
 def test_compacting_beside_an_open_write_raises_busy_error(tmp_path: Path) -> None:
-    from vectorstore.sqlite import SqliteDatabase
+    from tellback.vectorstore.sqlite import SqliteDatabase
 
     filled(tmp_path / "memory.db").close()
     store = SqliteDatabase(tmp_path / "memory.db", busy_timeout=0.2)
@@ -190,8 +190,8 @@ def test_compacting_on_a_full_disk_raises_storage_full_and_leaves_every_entry(tm
     limit = path.stat().st_size - 4096
     program = f"""
 import resource, signal, sys
-from vectorstore import StorageFull, StorageUnwritable
-from vectorstore.engines.sqlite_store import SqliteStore
+from tellback.vectorstore import StorageFull, StorageUnwritable
+from tellback.vectorstore.engines.sqlite_store import SqliteStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = SqliteStore(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit // 2}, {limit // 2}))
@@ -220,8 +220,8 @@ def test_a_kill_during_compaction_leaves_every_entry(tmp_path: Path, seed: int) 
     store.close()
     program = """
 import sys
-from vectorstore import Entry
-from vectorstore.engines.sqlite_store import SqliteStore
+from tellback.vectorstore import Entry
+from tellback.vectorstore.engines.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
 print("ready", flush=True)
 while True:

@@ -1,6 +1,6 @@
 """Opening and creating a file, settings of every connection, and components with their migrations.
 
-Inner parts, on no face: ``vectorstore.sqlite.connection``, ``vectorstore.sqlite.files``.
+Inner parts, on no face: ``tellback.vectorstore.sqlite.connection``, ``tellback.vectorstore.sqlite.files``.
 """
 
 # ruff: noqa: PT012 - it is leaving a block of several statements that must raise
@@ -14,10 +14,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, Finding, NewerFile, NotAStore, StorageUnwritable, StoreClosed, UnsupportedError
-from vectorstore.sqlite import SqliteDatabase
-from vectorstore.sqlite.connection import check_sqlite_version
-from vectorstore.sqlite.files import FileIdentity, create_database_file
+from tellback.vectorstore import (
+    ArgumentError,
+    Finding,
+    NewerFile,
+    NotAStore,
+    StorageUnwritable,
+    StoreClosed,
+    UnsupportedError,
+)
+from tellback.vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore.sqlite.connection import check_sqlite_version
+from tellback.vectorstore.sqlite.files import FileIdentity, create_database_file
 
 
 class Notes:

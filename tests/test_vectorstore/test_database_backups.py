@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vectorstore import ArgumentError, NotAStore
-from vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore import ArgumentError, NotAStore
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 
 def at_noon():

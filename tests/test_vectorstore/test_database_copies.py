@@ -11,8 +11,8 @@ from hashlib import blake2b
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, DamageError, Finding, StorageUnwritable, UnsupportedError
-from vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore import ArgumentError, DamageError, Finding, StorageUnwritable, UnsupportedError
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 
 class Notes:

@@ -1,6 +1,6 @@
 """Deleted rows leave the bytes on the disk, at once or at the next chance, and the file says which.
 
-Inner part, on no face: ``vectorstore.sqlite.page_gaps``.
+Inner part, on no face: ``tellback.vectorstore.sqlite.page_gaps``.
 """
 
 # ruff: noqa: PT012 - it is leaving a block of several statements that must raise
@@ -18,9 +18,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, TableComponent, UnsupportedError
-from vectorstore.sqlite import SqliteDatabase, secure_delete
-from vectorstore.sqlite.page_gaps import clear_page_gaps
+from tellback.vectorstore import ArgumentError, TableComponent, UnsupportedError
+from tellback.vectorstore.sqlite import SqliteDatabase, secure_delete
+from tellback.vectorstore.sqlite.page_gaps import clear_page_gaps
 
 SECRET = b"the canary sings at four"
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import apsw
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     BusyError,
     DamageError,
     Finding,
@@ -19,7 +19,7 @@ from vectorstore import (
     StorageUnwritable,
     UnsupportedError,
 )
-from vectorstore.sqlite import SqliteDatabase, backup
+from tellback.vectorstore.sqlite import SqliteDatabase, backup
 
 
 def at_noon():

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from vectorstore import ForkedError, TableComponent
-from vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore import ForkedError, TableComponent
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
 PREAMBLE = """
 import os, sys
 from pathlib import Path
-from vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 class Rows:
     name = "rows"
@@ -143,7 +143,7 @@ while True:
 def test_a_process_killed_during_creation_leaves_no_partial_database_file(tmp_path):
     program = """
 import os, signal
-from vectorstore.sqlite import files
+from tellback.vectorstore.sqlite import files
 
 def killed(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -184,7 +184,7 @@ class TestFork:
 
     def test_every_call_on_the_parents_database_raises_forked_error_and_the_parent_goes_on(self, tmp_path):
         program = """
-from vectorstore import ForkedError, TableComponent
+from tellback.vectorstore import ForkedError, TableComponent
 database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -250,7 +250,7 @@ assert os.waitpid(child, 0)[1] == 0
 
     def test_a_child_forked_inside_a_write_is_refused_to_open_the_same_file(self, tmp_path):
         program = """
-from vectorstore import ForkedError, TableComponent
+from tellback.vectorstore import ForkedError, TableComponent
 database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -275,7 +275,7 @@ with database.write() as connection:
 
 FULL_DISK = """
 import resource
-from vectorstore import StorageFull
+from tellback.vectorstore import StorageFull
 database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -357,7 +357,7 @@ print(os.listdir(path.with_name("copies")))
 def test_creating_a_database_on_a_full_disk_raises_storage_full_and_leaves_no_file(tmp_path):
     program = """
 import resource
-from vectorstore import StorageFull
+from tellback.vectorstore import StorageFull
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 try:
     SqliteDatabase(path, components=[Rows()])

@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     DamageError,
     Entry,
     NewerFile,
@@ -29,7 +29,7 @@ from vectorstore import (
     salvage_store,
     scan_by,
 )
-from vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -248,8 +248,8 @@ def test_a_symbolic_link_among_the_parent_folders_is_followed(tmp_path):
 
 AS_NOBODY = """
 import os, pathlib, sys
-from vectorstore import StorageUnwritable
-from vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore import StorageUnwritable
+from tellback.vectorstore.sqlite import SqliteDatabase
 import apsw, sqlite_vec
 # The other user may not be able to read this environment: what is loaded late is loaded before, or kept open.
 pathlib.Path("/").as_uri()
@@ -344,7 +344,7 @@ def test_creating_a_file_in_a_read_only_folder_raises_storage_unwritable_with_th
 
 
 MIGRATING = """
-from vectorstore import Finding
+from tellback.vectorstore import Finding
 class Part:
     name = "t"
     migrations = (

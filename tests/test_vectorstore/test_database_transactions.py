@@ -11,8 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, BusyError, StoreClosed, TableComponent, UnsupportedError, VectorStoreError
-from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tellback.vectorstore import (
+    ArgumentError,
+    BusyError,
+    StoreClosed,
+    TableComponent,
+    UnsupportedError,
+    VectorStoreError,
+)
+from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 
 def m001_t(connection):

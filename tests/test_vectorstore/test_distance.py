@@ -1,6 +1,6 @@
 """Distances: scores of each metric, their float64 computation and their order.
 
-Inner parts, on no face: ``vectorstore.distance``.
+Inner parts, on no face: ``tellback.vectorstore.distance``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore import ArgumentError, DimensionError, Entry, Metric, Space, cosine, normalize, open_store
-from vectorstore.distance import (
+from tellback.vectorstore import ArgumentError, DimensionError, Entry, Metric, Space, cosine, normalize, open_store
+from tellback.vectorstore.distance import (
     as_vector,
     as_vectors,
     exact_scores,

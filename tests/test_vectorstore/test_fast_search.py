@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import vectorstore.index.vectors
-from vectorstore import (
+import tellback.vectorstore.index.vectors
+from tellback.vectorstore import (
     ArgumentError,
     Entry,
     Metric,
@@ -24,7 +24,13 @@ from vectorstore import (
     measure_recall,
     open_store,
 )
-from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract, check_parity
+from tellback.vectorstore.testing import (
+    FilterContract,
+    LifecycleContract,
+    ModelStore,
+    VectorStoreContract,
+    check_parity,
+)
 
 DIMENSION = 24
 ROWS = 3000
@@ -34,15 +40,15 @@ ENGINES = ("numpy", "sqlite")
 @pytest.fixture
 def few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bits are used for any number of rows and any k, so that small stores go through them."""
-    monkeypatch.setattr(vectorstore.index.vectors, "QUANTIZED_FROM_ROWS", 0)
-    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_LARGEST_SHARE", np.inf)
+    monkeypatch.setattr(tellback.vectorstore.index.vectors, "QUANTIZED_FROM_ROWS", 0)
+    monkeypatch.setattr(tellback.vectorstore.index.vectors, "SHORTLIST_LARGEST_SHARE", np.inf)
 
 
 @pytest.fixture
 def lossy(few_rows_too: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """So few rows are kept that the true nearest are often lost."""
-    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_LEAST", 20)
-    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_PER_MATCH", 2)
+    monkeypatch.setattr(tellback.vectorstore.index.vectors, "SHORTLIST_LEAST", 20)
+    monkeypatch.setattr(tellback.vectorstore.index.vectors, "SHORTLIST_PER_MATCH", 2)
 
 
 def clustered(rows: int = ROWS, seed: int = 1) -> np.ndarray:
@@ -216,10 +222,10 @@ def test_fast_search_is_exact_for_few_rows_large_k_and_query_batches(
     assert many == true
     single = [[(m.entry.id, m.score) for m in store.search(query, 15)] for query in questions]
     assert single != true
-    monkeypatch.setattr(vectorstore.index.vectors, "QUANTIZED_FROM_ROWS", ROWS // 2)
+    monkeypatch.setattr(tellback.vectorstore.index.vectors, "QUANTIZED_FROM_ROWS", ROWS // 2)
     filtered = [[(m.entry.id, m.score) for m in store.search(q, 15, where={"kind": "a"})] for q in questions]
     assert filtered == thirds
-    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_LARGEST_SHARE", 0.009)
+    monkeypatch.setattr(tellback.vectorstore.index.vectors, "SHORTLIST_LARGEST_SHARE", 0.009)
     assert [[(m.entry.id, m.score) for m in store.search(query, 15)] for query in questions] == true
     store.close()
 

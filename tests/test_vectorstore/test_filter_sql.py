@@ -1,6 +1,6 @@
 """A filter means the same in SQL as in ``filters.matches``, for every kind of value, name and filter.
 
-Inner parts, on no face: ``vectorstore.filters``, ``vectorstore.sqlite.filter_sql``.
+Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.sqlite.filter_sql``.
 """
 
 import json
@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore.filters import LEAF_OPERATORS, filter_tree, matches_filter
-from vectorstore.sqlite.filter_sql import SQL_NODES_LIMIT, SQL_VALUES_LIMIT, filter_to_sql, register_filter_function
+from tellback.vectorstore.filters import LEAF_OPERATORS, filter_tree, matches_filter
+from tellback.vectorstore.sqlite.filter_sql import (
+    SQL_NODES_LIMIT,
+    SQL_VALUES_LIMIT,
+    filter_to_sql,
+    register_filter_function,
+)
 
 FIELDS = [
     "a",

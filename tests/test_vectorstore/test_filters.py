@@ -1,6 +1,6 @@
 """Meaning of filters, and values that are no filter.
 
-Inner parts, on no face: ``vectorstore.filters``.
+Inner parts, on no face: ``tellback.vectorstore.filters``.
 """
 
 import json
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore import ArgumentError, FilterError
-from vectorstore.filters import (
+from tellback.vectorstore import ArgumentError, FilterError
+from tellback.vectorstore.filters import (
     FILTER_NESTING_LIMIT,
     LEAF_OPERATORS,
     And,
@@ -22,8 +22,8 @@ from vectorstore.filters import (
     json_equal,
     matches_filter,
 )
-from vectorstore.filters import condition_holds as leaf_holds
-from vectorstore.testing import BAD_FILTERS, FILTER_CASES, FilterCase
+from tellback.vectorstore.filters import condition_holds as leaf_holds
+from tellback.vectorstore.testing import BAD_FILTERS, FILTER_CASES, FilterCase
 
 values = st.recursive(
     st.none()

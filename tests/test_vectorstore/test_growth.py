@@ -1,6 +1,6 @@
 """Costs that must not grow with the store: counted in steps of SQLite's machine and in bytes, never in time.
 
-Inner parts, on no face: ``vectorstore.index.namespace_index``, ``vectorstore.index.vectors``.
+Inner parts, on no face: ``tellback.vectorstore.index.namespace_index``, ``tellback.vectorstore.index.vectors``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vectorstore import Entry, Space, SqliteStore
-from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.vectors import VectorMatrix
+from tellback.vectorstore import Entry, Space, SqliteStore
+from tellback.vectorstore.index.namespace_index import NamespaceIndex
+from tellback.vectorstore.index.vectors import VectorMatrix
 
 SPACE = Space("toy", 8)
 EVERY = 10

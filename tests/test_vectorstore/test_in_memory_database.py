@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from vectorstore import ArgumentError, Database, StoreClosed, TableComponent, UnsupportedError
-from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tellback.vectorstore import ArgumentError, Database, StoreClosed, TableComponent, UnsupportedError
+from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 
 def m001_notes(connection):

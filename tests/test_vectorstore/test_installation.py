@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vectorstore import MissingExtra
+from tellback.vectorstore import MissingExtra
 
 PIPX = ("pipx_metadata.json", '{"main_package": {"package_or_url": "/x[local,docs]"}, "injected_packages": {}}')
 UV_TOOL = ("uv-receipt.toml", '[tool]\nrequirements = [{ name = "tellback", extras = ["everyday"], directory = "/x" }]')
@@ -45,8 +45,8 @@ def test_a_missing_extra_names_the_command_of_this_installation(
         (tmp_path / receipt[0]).write_text(receipt[1])
     monkeypatch.chdir(checkout)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr("vectorstore.installation.find_spec", lambda name: pip or None)
+    monkeypatch.setattr("tellback.vectorstore.installation.find_spec", lambda name: pip or None)
     recorded = SimpleNamespace(read_text=lambda name: direct_url)
-    monkeypatch.setattr("vectorstore.installation.distribution", lambda name: recorded)
+    monkeypatch.setattr("tellback.vectorstore.installation.distribution", lambda name: recorded)
     expected = expected.replace("CHECKOUT", ".").replace("PYTHON", sys.executable)
     assert str(MissingExtra("the MCP server", "mcp")) == f"the MCP server needs the extra 'mcp': {expected}"

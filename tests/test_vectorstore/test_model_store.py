@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from vectorstore import Space
-from vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
+from tellback.vectorstore import Space
+from tellback.vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
 
 
 class TestModelStore(VectorStoreContract, FilterContract):

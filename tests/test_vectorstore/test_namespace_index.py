@@ -1,6 +1,6 @@
 """The index of one namespace: searches by vector and text equal those of a plain scan.
 
-Inner parts, on no face: ``vectorstore.filters``, ``vectorstore.index.namespace_index``.
+Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.index.namespace_index``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectorstore.index.vectors
-from vectorstore import Metric, Space
-from vectorstore.filters import filter_tree, matches_filter
-from vectorstore.index.namespace_index import NamespaceIndex
+import tellback.vectorstore.index.vectors
+from tellback.vectorstore import Metric, Space
+from tellback.vectorstore.filters import filter_tree, matches_filter
+from tellback.vectorstore.index.namespace_index import NamespaceIndex
 
 METRICS = list(Metric)
 DIMENSION = 6
@@ -117,7 +117,7 @@ def test_a_mask_is_applied_before_the_nearest_are_taken(metric: Metric, share: f
 def test_a_batch_of_queries_is_answered_like_single_queries(
     metric: Metric, share: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectorstore.index.vectors, "ROW_BLOCK", 512)
+    monkeypatch.setattr(tellback.vectorstore.index.vectors, "ROW_BLOCK", 512)
     vectors = random_vectors(3, range(1, 5004), dimension=20, missing=0.05)
     index = filled(vectors, metric)
     draw = np.random.default_rng(4)

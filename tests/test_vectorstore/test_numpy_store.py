@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from vectorstore import NumpyStore, Space, VectorStore
-from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
+from tellback.vectorstore import NumpyStore, Space, VectorStore
+from tellback.vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
 
 class TestNumpyStore(VectorStoreContract, FilterContract, LifecycleContract):

@@ -1,6 +1,6 @@
 """Engines answer alike: the same random operations on each, and on the plain model.
 
-Inner parts, on no face: ``vectorstore.testing.parity``.
+Inner parts, on no face: ``tellback.vectorstore.testing.parity``.
 """
 
 import itertools
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tellback.vectorstore import Entry, Match, Metric, NumpyStore, Space, SqliteStore, VectorStore
+from tellback.vectorstore.testing import ModelStore, ParityError, SpacesModel, check_parity
+from tellback.vectorstore.testing.parity import OperationGenerator, StoreOperation
 from tests.support.slow import first_fast
-from vectorstore import Entry, Match, Metric, NumpyStore, Space, SqliteStore, VectorStore
-from vectorstore.testing import ModelStore, ParityError, SpacesModel, check_parity
-from vectorstore.testing.parity import OperationGenerator, StoreOperation
 
 SPACES = [None, *(Space(f"toy-{metric}", 3, metric) for metric in Metric)]
 TOLERANCE = {"model": 1e-6}

@@ -3,9 +3,10 @@
 Each is the plain model with one fault. The lifecycle's faults are in ``test_planted_lifecycle_faults``. The file is
 long because it is one list.
 
-Inner parts, on no face: ``vectorstore.testing.multi_handle_contract``, ``vectorstore.testing.namespace_contract``,
-``vectorstore.testing.search_contract``, ``vectorstore.testing.suite``, ``vectorstore.testing.validation_contract``,
-``vectorstore.testing.write_contract``.
+Inner parts, on no face: ``tellback.vectorstore.testing.multi_handle_contract``,
+``tellback.vectorstore.testing.namespace_contract``, ``tellback.vectorstore.testing.search_contract``,
+``tellback.vectorstore.testing.suite``, ``tellback.vectorstore.testing.validation_contract``,
+``tellback.vectorstore.testing.write_contract``.
 """
 
 import math
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     ArgumentError,
     Entry,
     Match,
@@ -30,13 +31,13 @@ from vectorstore import (
     VectorStore,
     WrapperStore,
 )
-from vectorstore.testing import FilterContract, ModelStore, StoreContract
-from vectorstore.testing.multi_handle_contract import ReopenContract
-from vectorstore.testing.namespace_contract import NamespaceContract
-from vectorstore.testing.search_contract import SearchContract, TextContract
-from vectorstore.testing.suite import contract_tests, failing_tests
-from vectorstore.testing.validation_contract import ValidationContract
-from vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
+from tellback.vectorstore.testing import FilterContract, ModelStore, StoreContract
+from tellback.vectorstore.testing.multi_handle_contract import ReopenContract
+from tellback.vectorstore.testing.namespace_contract import NamespaceContract
+from tellback.vectorstore.testing.search_contract import SearchContract, TextContract
+from tellback.vectorstore.testing.suite import contract_tests, failing_tests
+from tellback.vectorstore.testing.validation_contract import ValidationContract
+from tellback.vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
 
 pytestmark = pytest.mark.slow
 

@@ -2,10 +2,11 @@
 
 Each is one of our engines, or a wrapper of one, with one fault.
 
-Inner parts, on no face: ``vectorstore.index.memory_namespace``, ``vectorstore.engines.snapshot``,
-``vectorstore.testing.durability_contract``, ``vectorstore.testing.filter_contract``,
-``vectorstore.testing.multi_handle_contract``, ``vectorstore.testing.space_contract``, ``vectorstore.testing.suite``,
-``vectorstore.testing.view_contract``, ``vectorstore.testing.write_contract``.
+Inner parts, on no face: ``tellback.vectorstore.index.memory_namespace``, ``tellback.vectorstore.engines.snapshot``,
+``tellback.vectorstore.testing.durability_contract``, ``tellback.vectorstore.testing.filter_contract``,
+``tellback.vectorstore.testing.multi_handle_contract``, ``tellback.vectorstore.testing.space_contract``,
+``tellback.vectorstore.testing.suite``, ``tellback.vectorstore.testing.view_contract``,
+``tellback.vectorstore.testing.write_contract``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     Changes,
     Compaction,
     Cursor,
@@ -32,17 +33,17 @@ from vectorstore import (
     VectorStore,
     WrapperStore,
 )
-from vectorstore.engines.snapshot import StoreState
-from vectorstore.index.memory_namespace import ChangeLog, NamespaceState
-from vectorstore.sqlite import InMemoryDatabase
-from vectorstore.testing import StoreContract
-from vectorstore.testing.durability_contract import DurabilityContract
-from vectorstore.testing.filter_contract import DeclaredFieldsContract
-from vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
-from vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
-from vectorstore.testing.suite import contract_tests, failing_tests
-from vectorstore.testing.view_contract import ViewContract
-from vectorstore.testing.write_contract import WriteContract
+from tellback.vectorstore.engines.snapshot import StoreState
+from tellback.vectorstore.index.memory_namespace import ChangeLog, NamespaceState
+from tellback.vectorstore.sqlite import InMemoryDatabase
+from tellback.vectorstore.testing import StoreContract
+from tellback.vectorstore.testing.durability_contract import DurabilityContract
+from tellback.vectorstore.testing.filter_contract import DeclaredFieldsContract
+from tellback.vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
+from tellback.vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
+from tellback.vectorstore.testing.suite import contract_tests, failing_tests
+from tellback.vectorstore.testing.view_contract import ViewContract
+from tellback.vectorstore.testing.write_contract import WriteContract
 
 pytestmark = pytest.mark.slow
 

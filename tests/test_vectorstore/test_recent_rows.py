@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vectorstore import DamageError, Entry, Space, SqliteStore
-from vectorstore.sqlite import index_cache
+from tellback.vectorstore import DamageError, Entry, Space, SqliteStore
+from tellback.vectorstore.sqlite import index_cache
 
 
 @pytest.fixture

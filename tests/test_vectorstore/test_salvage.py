@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     ArgumentError,
     DamageError,
     Entry,

@@ -6,7 +6,7 @@ from itertools import islice
 import apsw
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     ArgumentError,
     BusyError,
     DamageError,
@@ -16,8 +16,8 @@ from vectorstore import (
     scan_by,
     scan_position,
 )
-from vectorstore.internals import OrderedStore, scan_holding
-from vectorstore.sqlite import SqliteDatabase, entry_reader
+from tellback.vectorstore.internals import OrderedStore, scan_holding
+from tellback.vectorstore.sqlite import SqliteDatabase, entry_reader
 
 FIELDS = ("said", "written")
 VALUES = ["2026-01-02", "2026-01-01", "", "ä", "\U0001f600", "\ufffd", None, 5, 1.5, True, ["2026"], {"a": "2026"}]

@@ -1,6 +1,6 @@
 """Top-k selection: the best rows with ties by id, whole where scores are equal.
 
-Inner parts, on no face: ``vectorstore.index.vectors``.
+Inner parts, on no face: ``tellback.vectorstore.index.vectors``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore.index.vectors import top_k_positions, top_k_ranking
+from tellback.vectorstore.index.vectors import top_k_positions, top_k_ranking
 
 
 def plainly(scores: list[float], k: int, slack: float) -> list[int]:

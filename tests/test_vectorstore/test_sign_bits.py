@@ -1,6 +1,6 @@
 """Sign bits beside the slow plain version: one row after another, one bit after another.
 
-Inner parts, on no face: ``vectorstore.index.binary_quantization``.
+Inner parts, on no face: ``tellback.vectorstore.index.binary_quantization``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import random
 import numpy as np
 import pytest
 
+from tellback.vectorstore.index.binary_quantization import FEWEST_BITS, BinaryCodes
 from tests.support.slow import first_fast
-from vectorstore.index.binary_quantization import FEWEST_BITS, BinaryCodes
 
 
 def plain_distance(bits: BinaryCodes, vectors: np.ndarray, row: int, query: np.ndarray) -> int:

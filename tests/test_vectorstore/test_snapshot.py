@@ -1,6 +1,6 @@
 """A snapshot of a numpy store: everything is in it, and it is there whole or not at all.
 
-Inner parts, on no face: ``vectorstore.engines``.
+Inner parts, on no face: ``tellback.vectorstore.engines``.
 """
 
 import errno
@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.snapshots import craft
-from vectorstore import (
+from tellback.vectorstore import (
     Analyzer,
     ArgumentError,
     Entry,
@@ -30,8 +29,9 @@ from vectorstore import (
     VectorStore,
     open_store,
 )
-from vectorstore.engines import numpy_store
-from vectorstore.testing import SpacesModel, check_parity
+from tellback.vectorstore.engines import numpy_store
+from tellback.vectorstore.testing import SpacesModel, check_parity
+from tests.support.snapshots import craft
 
 TOY = Space("toy", 2)
 WIDE = Space("wide", 3)
@@ -229,8 +229,8 @@ def test_a_failing_save_leaves_the_earlier_snapshot(tmp_path: Path, monkeypatch:
 
 KILLED = """
 import os, sys
-from vectorstore.engines import numpy_store
-from vectorstore.engines.numpy_store import NumpyStore
+from tellback.vectorstore.engines import numpy_store
+from tellback.vectorstore.engines.numpy_store import NumpyStore
 
 store = NumpyStore.open(sys.argv[1])
 store.delete(["e1"])

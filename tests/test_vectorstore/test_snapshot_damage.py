@@ -1,6 +1,6 @@
 """A snapshot is checked when it is read: damage, foreign and newer files are told apart, and left as they are.
 
-Inner parts, on no face: ``vectorstore.engines.snapshot``.
+Inner parts, on no face: ``tellback.vectorstore.engines.snapshot``.
 """
 
 import os
@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.snapshots import craft, seal
-from vectorstore import (
+from tellback.vectorstore import (
     ArgumentError,
     DamageError,
     Entry,
@@ -27,7 +26,8 @@ from vectorstore import (
     VectorStoreError,
     open_store,
 )
-from vectorstore.engines.snapshot import PREAMBLE_SIZE, SNAPSHOT_MAGIC, decode_snapshot
+from tellback.vectorstore.engines.snapshot import PREAMBLE_SIZE, SNAPSHOT_MAGIC, decode_snapshot
+from tests.support.snapshots import craft, seal
 
 TOY = Space("toy", 2)
 WIDE = Space("wide", 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     Entry,
     Match,
     Metric,
@@ -137,7 +137,7 @@ def test_a_space_given_on_opening_is_checked_against_the_one_in_use(store: Sqlit
 
 SWITCH = """
 import os, sys
-from vectorstore.engines.sqlite_store import SqliteStore
+from tellback.vectorstore.engines.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
 space = store.filling().space
 for name in store.namespaces():

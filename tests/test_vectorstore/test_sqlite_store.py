@@ -9,8 +9,8 @@ import apsw
 import numpy as np
 import pytest
 
-from vectorstore import DamageError, Entry, Metric, NumpyStore, Space, SqliteStore, VectorStore
-from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
+from tellback.vectorstore import DamageError, Entry, Metric, NumpyStore, Space, SqliteStore, VectorStore
+from tellback.vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
 
 class TestSqliteStore(VectorStoreContract, FilterContract, LifecycleContract):

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from vectorstore import LifecycleStore, Space, UnsupportedError, VectorStore, WrapperStore, missing_operations
-from vectorstore.testing import FilterContract, VectorStoreContract
+from tellback.vectorstore import LifecycleStore, Space, UnsupportedError, VectorStore, WrapperStore, missing_operations
+from tellback.vectorstore.testing import FilterContract, VectorStoreContract
 
 ROOT = Path(__file__).resolve().parents[2]
 

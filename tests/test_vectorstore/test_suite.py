@@ -10,9 +10,9 @@ import pytest
 WITHOUT_PYTEST = """
 import sys
 sys.modules["pytest"] = None
-from agent.testing import Reply, ScriptedProvider
-from vectorstore import MissingExtra
-from vectorstore.testing import ModelStore, check_parity
+from tellback.agent.testing import Reply, ScriptedProvider
+from tellback.vectorstore import MissingExtra
+from tellback.vectorstore.testing import ModelStore, check_parity
 for suite in (
     "agent.testing import ProviderContract",
     "memory.testing import EmbedderContract",
@@ -25,7 +25,7 @@ for suite in (
 """
 
 A_USER_S_TESTS = """
-from vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
+from tellback.vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
 
 class Broken(ModelStore):
     def search(self, vector, k=10, *, where=None, **options):
@@ -55,7 +55,11 @@ def test_without_pytest_the_suites_alone_are_missing() -> None:
         timeout=300,
         env=_environment(),
     )
-    needs = ("agent.testing.ProviderContract", "memory.testing", "vectorstore.testing.StoreContract")
+    needs = (
+        "tellback.agent.testing.ProviderContract",
+        "tellback.memory.testing",
+        "tellback.vectorstore.testing.StoreContract",
+    )
     lines = done.stdout.splitlines()
     assert [line.partition(" needs the extra 'dev': ")[0] for line in lines] == [*needs]
     assert all(re.search(r"pip install .*-e '?\S*\[dev\]'$", line) for line in lines)

@@ -1,6 +1,6 @@
 """Terms and postings: BM25 scores and the statistics they are computed from.
 
-Inner parts, on no face: ``vectorstore.index.bm25``, ``vectorstore.index.namespace_index``.
+Inner parts, on no face: ``tellback.vectorstore.index.bm25``, ``tellback.vectorstore.index.namespace_index``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectorstore.index.bm25
-from vectorstore.index.bm25 import ForwardBlock
-from vectorstore.index.namespace_index import NamespaceIndex
+import tellback.vectorstore.index.bm25
+from tellback.vectorstore.index.bm25 import ForwardBlock
+from tellback.vectorstore.index.namespace_index import NamespaceIndex
 
 WORDS = [f"w{number:02}" for number in range(40)]
 NUMBERS = {word: number for number, word in enumerate(WORDS, 1)}
@@ -96,8 +96,8 @@ def test_text_scores_equal_plain_bm25_of_the_query(
     index = loaded(entries)
     plain = plain_bm25(entries, question, *parameters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectorstore.index.bm25, "BM25_K1", parameters[0])
-        patch.setattr(vectorstore.index.bm25, "BM25_B", parameters[1])
+        patch.setattr(tellback.vectorstore.index.bm25, "BM25_K1", parameters[0])
+        patch.setattr(tellback.vectorstore.index.bm25, "BM25_B", parameters[1])
         found = index.matching(question, len(entries) + 1)
     assert {key for key, _ in found} == set(plain)
     for key, score in found:
@@ -194,10 +194,10 @@ def test_the_order_of_writing_never_moves_a_score(
     """*partly*: for the first steps there are postings of the questions' terms alone."""
     print("seed", seed)
     if partly:
-        monkeypatch.setattr(vectorstore.index.bm25, "_MIN_PARTIAL_SLOTS", 1)
-        monkeypatch.setattr(vectorstore.index.bm25, "_MAX_PARTIAL_INDEXES", 200)
+        monkeypatch.setattr(tellback.vectorstore.index.bm25, "_MIN_PARTIAL_SLOTS", 1)
+        monkeypatch.setattr(tellback.vectorstore.index.bm25, "_MAX_PARTIAL_INDEXES", 200)
     if tidy_early:
-        monkeypatch.setattr(vectorstore.index.bm25, "_DEAD_NUMBERS_LIMIT", 50)
+        monkeypatch.setattr(tellback.vectorstore.index.bm25, "_DEAD_NUMBERS_LIMIT", 50)
     chance = random.Random(seed)
     entries: dict[int, Texts] = {}
     index = loaded(entries)
@@ -256,5 +256,5 @@ def test_a_question_whose_postings_are_scored_in_blocks_scores_alike(monkeypatch
     rng = random.Random(5)
     index = loaded({key: ([], [rng.choices(WORDS, k=9)]) for key in range(1, 60)})
     together = index.matching(WORDS, 60)
-    monkeypatch.setattr(vectorstore.index.bm25, "_BLOCK_POSTINGS", 30)
+    monkeypatch.setattr(tellback.vectorstore.index.bm25, "_BLOCK_POSTINGS", 30)
     assert index.matching(WORDS, 60) == together

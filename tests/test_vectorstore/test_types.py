@@ -9,8 +9,8 @@ import inspect
 import numpy as np
 import pytest
 
-from vectorstore import ArgumentError, Entry, Space, SqliteStore, open_store
-from vectorstore.value_class import dataclass
+from tellback.vectorstore import ArgumentError, Entry, Space, SqliteStore, open_store
+from tellback.vectorstore.value_class import dataclass
 
 
 @pytest.mark.parametrize(

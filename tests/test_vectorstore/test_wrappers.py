@@ -1,6 +1,6 @@
 """Wrappers keep the contract of the wrapped store on both engines, and observers get every event.
 
-Inner parts, on no face: ``vectorstore.testing.suite``, ``vectorstore.testing.wrapper_contract``.
+Inner parts, on no face: ``tellback.vectorstore.testing.suite``, ``tellback.vectorstore.testing.wrapper_contract``.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectorstore import (
+from tellback.vectorstore import (
     ArgumentError,
     Entry,
     LifecycleStore,
@@ -29,9 +29,15 @@ from vectorstore import (
     WrapperStore,
     missing_operations,
 )
-from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract, WrapperContract
-from vectorstore.testing.suite import declared_members
-from vectorstore.testing.wrapper_contract import PROPERTIES, STORE_MEMBERS
+from tellback.vectorstore.testing import (
+    FilterContract,
+    LifecycleContract,
+    ModelStore,
+    VectorStoreContract,
+    WrapperContract,
+)
+from tellback.vectorstore.testing.suite import declared_members
+from tellback.vectorstore.testing.wrapper_contract import PROPERTIES, STORE_MEMBERS
 
 TOY = Space("toy", 2)
 
@@ -461,7 +467,7 @@ def test_a_raising_observer_is_logged_and_fails_no_call(caplog: pytest.LogCaptur
         with pytest.raises(ArgumentError):
             store.search([1, 0], -1)
     assert [(record.name, record.exc_info and record.exc_info[0]) for record in caplog.records] == [
-        ("vectorstore.wrappers.observable", RuntimeError)
+        ("tellback.vectorstore.wrappers.observable", RuntimeError)
     ] * 3
     assert "the observer of count raised" in caplog.text
 

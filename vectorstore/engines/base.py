@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
-from vectorstore.errors import ArgumentError
-from vectorstore.types import Cursor, Entry, Metadata, ProgressCallback
-from vectorstore.validation import CheckedEntry, check_expect, check_metadata, check_name, entry_batches
+from tellback.vectorstore.errors import ArgumentError
+from tellback.vectorstore.types import Cursor, Entry, Metadata, ProgressCallback
+from tellback.vectorstore.validation import CheckedEntry, check_expect, check_metadata, check_name, entry_batches
 
 PAGE_SIZE: Final = 256
 """Entries read at once."""

@@ -15,26 +15,33 @@ from typing import Self
 
 import apsw
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.call_hints import with_hints
-from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
-from vectorstore.engines.snapshot import (
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.call_hints import with_hints
+from tellback.vectorstore.engines.base import (
+    check_after,
+    check_cursor,
+    check_patches,
+    read_pages,
+    searched,
+    write_batches,
+)
+from tellback.vectorstore.engines.snapshot import (
     PREAMBLE_SIZE,
     StoreState,
     check_preamble,
     decode_snapshot,
     encode_snapshot,
 )
-from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
-from vectorstore.filters import filter_tree, matches_everything
-from vectorstore.index.memory_namespace import MemoryNamespace
-from vectorstore.index.view import IndexView
-from vectorstore.protocol import VectorStore
-from vectorstore.sqlite.connection import translate_system_errors
-from vectorstore.sqlite.files import atomic_write, check_path, is_missing
-from vectorstore.sqlite.in_memory import InMemoryDatabase
-from vectorstore.sqlite.schema import StoreSettings
-from vectorstore.types import (
+from tellback.vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
+from tellback.vectorstore.filters import filter_tree, matches_everything
+from tellback.vectorstore.index.memory_namespace import MemoryNamespace
+from tellback.vectorstore.index.view import IndexView
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.sqlite.connection import translate_system_errors
+from tellback.vectorstore.sqlite.files import atomic_write, check_path, is_missing
+from tellback.vectorstore.sqlite.in_memory import InMemoryDatabase
+from tellback.vectorstore.sqlite.schema import StoreSettings
+from tellback.vectorstore.types import (
     Changes,
     Compaction,
     Cursor,
@@ -49,7 +56,7 @@ from vectorstore.types import (
     SpaceMigration,
     VectorLike,
 )
-from vectorstore.validation import (
+from tellback.vectorstore.validation import (
     CheckedEntry,
     check_entry,
     check_expect,

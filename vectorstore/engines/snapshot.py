@@ -23,13 +23,13 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.errors import DamageError, NewerFile, NotAStore
-from vectorstore.index.bm25 import ForwardBlock
-from vectorstore.index.memory_namespace import NamespaceState
-from vectorstore.persisted_names import SNAPSHOT_MAGIC
-from vectorstore.sqlite.files import check_header
-from vectorstore.sqlite.migrations import check_schema
-from vectorstore.types import Entry, Metric, Space, Vector
+from tellback.vectorstore.errors import DamageError, NewerFile, NotAStore
+from tellback.vectorstore.index.bm25 import ForwardBlock
+from tellback.vectorstore.index.memory_namespace import NamespaceState
+from tellback.vectorstore.persisted_names import SNAPSHOT_MAGIC
+from tellback.vectorstore.sqlite.files import check_header
+from tellback.vectorstore.sqlite.migrations import check_schema
+from tellback.vectorstore.types import Entry, Metric, Space, Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from contextlib import contextmanager, nullcontext
 
 import apsw
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.call_hints import with_hints
-from vectorstore.engines.base import (
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.call_hints import with_hints
+from tellback.vectorstore.engines.base import (
     PAGE_SIZE,
     check_after,
     check_cursor,
@@ -26,19 +26,19 @@ from vectorstore.engines.base import (
     searched,
     write_batches,
 )
-from vectorstore.errors import ArgumentError, SpaceChanged
-from vectorstore.filters import filter_tree, matches_everything
-from vectorstore.index.view import IndexView
-from vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
-from vectorstore.protocol import VectorStore
-from vectorstore.sqlite import entry_reader, schema
-from vectorstore.sqlite.connection import fetch_all
-from vectorstore.sqlite.database import SqliteDatabase
-from vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
-from vectorstore.sqlite.entry_writer import NamespaceWriter
-from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader, read_namespace_head
-from vectorstore.sqlite.schema import StoreSettings, StoreTables, read_settings
-from vectorstore.types import (
+from tellback.vectorstore.errors import ArgumentError, SpaceChanged
+from tellback.vectorstore.filters import filter_tree, matches_everything
+from tellback.vectorstore.index.view import IndexView
+from tellback.vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.sqlite import entry_reader, schema
+from tellback.vectorstore.sqlite.connection import fetch_all
+from tellback.vectorstore.sqlite.database import SqliteDatabase
+from tellback.vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
+from tellback.vectorstore.sqlite.entry_writer import NamespaceWriter
+from tellback.vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader, read_namespace_head
+from tellback.vectorstore.sqlite.schema import StoreSettings, StoreTables, read_settings
+from tellback.vectorstore.types import (
     Changes,
     Compaction,
     Cursor,
@@ -53,7 +53,7 @@ from vectorstore.types import (
     SpaceMigration,
     VectorLike,
 )
-from vectorstore.validation import (
+from tellback.vectorstore.validation import (
     CheckedEntry,
     check_entries,
     check_expect,

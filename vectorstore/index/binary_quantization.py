@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.types import Vector
+from tellback.vectorstore.types import Vector
 
 FEWEST_BITS: Final = 512
 _WORD_BITS: Final = 64

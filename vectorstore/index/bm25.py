@@ -23,9 +23,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.index.growable_array import GrowableArray, sorted_distinct
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.index.growable_array import GrowableArray, sorted_distinct
+from tellback.vectorstore.value_class import dataclass
 
 BM25_K1: Final = 0.9
 """Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.filters import (
+from tellback.vectorstore.filters import (
     ORDER_OPERATORS,
     And,
     Condition,
@@ -29,8 +29,8 @@ from vectorstore.filters import (
     filter_fields,
     is_number,
 )
-from vectorstore.index.growable_array import GrowableArray
-from vectorstore.types import Metadata
+from tellback.vectorstore.index.growable_array import GrowableArray
+from tellback.vectorstore.types import Metadata
 
 _UNSORTED_LIMIT: Final = 64
 _UNSORTED_SHARE: Final = 0.1

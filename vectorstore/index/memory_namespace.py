@@ -16,15 +16,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.errors import RevisionConflict
-from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.bm25 import ForwardBlock, analyze_text
-from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.vectors import Ranking
-from vectorstore.index.view import filter_mask
-from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
-from vectorstore.validation import CheckedEntry
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.errors import RevisionConflict
+from tellback.vectorstore.filters import FilterNode, matches_filter
+from tellback.vectorstore.index.bm25 import ForwardBlock, analyze_text
+from tellback.vectorstore.index.namespace_index import NamespaceIndex
+from tellback.vectorstore.index.vectors import Ranking
+from tellback.vectorstore.index.view import filter_mask
+from tellback.vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
+from tellback.vectorstore.validation import CheckedEntry
 
 KEPT_CHANGES: Final = 1000
 _LOAD_BLOCK: Final = 1024

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.distance import prepare_rows
-from vectorstore.filters import FilterNode
-from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock, TermIndex, distinct_term_numbers
-from vectorstore.index.columns import MetadataColumns
-from vectorstore.index.growable_array import GrowableArray
-from vectorstore.index.vectors import Ranking, VectorMatrix, top_k_ranking
-from vectorstore.types import Metadata, Space, Vector
+from tellback.vectorstore.distance import prepare_rows
+from tellback.vectorstore.filters import FilterNode
+from tellback.vectorstore.index.bm25 import SENTENCE_END, ForwardBlock, TermIndex, distinct_term_numbers
+from tellback.vectorstore.index.columns import MetadataColumns
+from tellback.vectorstore.index.growable_array import GrowableArray
+from tellback.vectorstore.index.vectors import Ranking, VectorMatrix, top_k_ranking
+from tellback.vectorstore.types import Metadata, Space, Vector
 
 
 class NamespaceIndex:

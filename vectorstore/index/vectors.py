@@ -18,10 +18,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.distance import exact_scores, prepare_rows, rounding_bound, row_norms
-from vectorstore.index.binary_quantization import BinaryCodes
-from vectorstore.index.growable_array import GrowableArray
-from vectorstore.types import Metric, Space, Vector
+from tellback.vectorstore.distance import exact_scores, prepare_rows, rounding_bound, row_norms
+from tellback.vectorstore.index.binary_quantization import BinaryCodes
+from tellback.vectorstore.index.growable_array import GrowableArray
+from tellback.vectorstore.types import Metric, Space, Vector
 
 ROW_BLOCK: Final = 8192
 ROW_GROUP: Final = 16

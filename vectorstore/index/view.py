@@ -11,15 +11,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.distance import as_vector, as_vectors
-from vectorstore.errors import ArgumentError, SpaceChanged
-from vectorstore.filters import FilterNode, filter_tree, matches_everything
-from vectorstore.index.bm25 import decode_terms
-from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.vectors import Ranking
-from vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
-from vectorstore.validation import NO_SPACE, check_ids, check_k, check_min_score, check_namespace, check_text
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.distance import as_vector, as_vectors
+from tellback.vectorstore.errors import ArgumentError, SpaceChanged
+from tellback.vectorstore.filters import FilterNode, filter_tree, matches_everything
+from tellback.vectorstore.index.bm25 import decode_terms
+from tellback.vectorstore.index.namespace_index import NamespaceIndex
+from tellback.vectorstore.index.vectors import Ranking
+from tellback.vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
+from tellback.vectorstore.validation import NO_SPACE, check_ids, check_k, check_min_score, check_namespace, check_text
 
 
 class NamespaceReader(Protocol):

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 
 import apsw
 
-from vectorstore.database import Component
-from vectorstore.errors import BusyError, DamageError, NotAStore, VectorStoreError
-from vectorstore.sqlite.connection import (
+from tellback.vectorstore.database import Component
+from tellback.vectorstore.errors import BusyError, DamageError, NotAStore, VectorStoreError
+from tellback.vectorstore.sqlite.connection import (
     Access,
     fetch_all,
     open_connection,
@@ -25,7 +25,7 @@ from vectorstore.sqlite.connection import (
     translate_errors,
     translate_system_errors,
 )
-from vectorstore.sqlite.files import (
+from tellback.vectorstore.sqlite.files import (
     SQLITE_MAGIC,
     RandomBytes,
     abandoned,
@@ -36,9 +36,9 @@ from vectorstore.sqlite.files import (
     unfinished_files,
     write_fact,
 )
-from vectorstore.sqlite.page_gaps import clear_page_gaps
-from vectorstore.sqlite.secure_delete import is_half_wiped, wipe_file
-from vectorstore.types import Finding
+from tellback.vectorstore.sqlite.page_gaps import clear_page_gaps
+from tellback.vectorstore.sqlite.secure_delete import is_half_wiped, wipe_file
+from tellback.vectorstore.types import Finding
 
 _BACKUP_FACT: Final = "backup "
 _STEM_BYTES: Final = 120

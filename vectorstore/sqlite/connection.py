@@ -24,8 +24,8 @@ from weakref import WeakSet
 
 import apsw
 
-from vectorstore.database import Connection
-from vectorstore.errors import (
+from tellback.vectorstore.database import Connection
+from tellback.vectorstore.errors import (
     ArgumentError,
     BusyError,
     DamageError,
@@ -37,7 +37,7 @@ from vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
-from vectorstore.sqlite.filter_sql import register_filter_function
+from tellback.vectorstore.sqlite.filter_sql import register_filter_function
 
 Row: TypeAlias = tuple[Any, ...]
 json_array = json.JSONEncoder(ensure_ascii=False).encode

@@ -15,8 +15,8 @@ from typing import Final, Self
 
 import apsw
 
-from vectorstore.database import SQLITE, Component, Connection, Dialect
-from vectorstore.errors import (
+from tellback.vectorstore.database import SQLITE, Component, Connection, Dialect
+from tellback.vectorstore.errors import (
     ArgumentError,
     BusyError,
     NotAStore,
@@ -25,9 +25,9 @@ from vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
-from vectorstore.sqlite import backup, secure_delete
-from vectorstore.sqlite.connection import fetch_one, translate_system_errors
-from vectorstore.sqlite.files import (
+from tellback.vectorstore.sqlite import backup, secure_delete
+from tellback.vectorstore.sqlite.connection import fetch_one, translate_system_errors
+from tellback.vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
     check_path,
@@ -37,18 +37,18 @@ from vectorstore.sqlite.files import (
     open_database_file,
     utc_now,
 )
-from vectorstore.sqlite.integrity import rebuild_components, verify_file
-from vectorstore.sqlite.migrations import (
+from tellback.vectorstore.sqlite.integrity import rebuild_components, verify_file
+from tellback.vectorstore.sqlite.migrations import (
     check_component_version,
     check_schema,
     component_versions,
     is_attached,
     run_migrations,
 )
-from vectorstore.sqlite.salvage import salvage_file
-from vectorstore.sqlite.secure_delete import size_on_disk
-from vectorstore.sqlite.transactions import Transactions
-from vectorstore.types import Compaction, Finding, SalvageReport
+from tellback.vectorstore.sqlite.salvage import salvage_file
+from tellback.vectorstore.sqlite.secure_delete import size_on_disk
+from tellback.vectorstore.sqlite.transactions import Transactions
+from tellback.vectorstore.types import Compaction, Finding, SalvageReport
 
 _ERASURE_WAIT: Final = 0.25
 """Seconds that ``finish_erasure`` waits for readers to leave."""

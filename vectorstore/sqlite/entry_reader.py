@@ -17,16 +17,16 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.database import Connection
-from vectorstore.errors import DamageError, VectorStoreError
-from vectorstore.filters import FilterNode
-from vectorstore.ordered_scan import ScanPosition, scan_position
-from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows, json_array
-from vectorstore.sqlite.database import SqliteDatabase
-from vectorstore.sqlite.filter_sql import filter_to_sql
-from vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
-from vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.database import Connection
+from tellback.vectorstore.errors import DamageError, VectorStoreError
+from tellback.vectorstore.filters import FilterNode
+from tellback.vectorstore.ordered_scan import ScanPosition, scan_position
+from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows, json_array
+from tellback.vectorstore.sqlite.database import SqliteDatabase
+from tellback.vectorstore.sqlite.filter_sql import filter_to_sql
+from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
+from tellback.vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
+from tellback.vectorstore.value_class import dataclass
 
 _ROWS_SQL = (
     "SELECT e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"

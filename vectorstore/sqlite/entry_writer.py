@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.database import Connection
-from vectorstore.distance import row_norms
-from vectorstore.errors import DamageError, RevisionConflict
-from vectorstore.index.bm25 import analyze_text
-from vectorstore.sqlite.connection import fetch_first, fetch_one, iterate_rows, json_array
-from vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
-from vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum
-from vectorstore.types import Finding, Vector
-from vectorstore.validation import CheckedEntry
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.database import Connection
+from tellback.vectorstore.distance import row_norms
+from tellback.vectorstore.errors import DamageError, RevisionConflict
+from tellback.vectorstore.index.bm25 import analyze_text
+from tellback.vectorstore.sqlite.connection import fetch_first, fetch_one, iterate_rows, json_array
+from tellback.vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
+from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum
+from tellback.vectorstore.types import Finding, Vector
+from tellback.vectorstore.validation import CheckedEntry
 
 _PAGE_SIZE = 1000
 

@@ -19,10 +19,10 @@ from typing import Final, TypeAlias
 
 import apsw
 
-from vectorstore.database import Component, Connection
-from vectorstore.errors import ArgumentError, BusyError, NewerFile, NotAStore, StorageUnwritable
-from vectorstore.persisted_names import APPLICATION_ID, UNFINISHED_FILES
-from vectorstore.sqlite.connection import (
+from tellback.vectorstore.database import Component, Connection
+from tellback.vectorstore.errors import ArgumentError, BusyError, NewerFile, NotAStore, StorageUnwritable
+from tellback.vectorstore.persisted_names import APPLICATION_ID, UNFINISHED_FILES
+from tellback.vectorstore.sqlite.connection import (
     Access,
     DeviceInode,
     device_inode,
@@ -36,15 +36,15 @@ from vectorstore.sqlite.connection import (
     translate_errors,
     translate_system_errors,
 )
-from vectorstore.sqlite.migrations import (
+from tellback.vectorstore.sqlite.migrations import (
     check_component_version,
     check_schema,
     component_versions,
     make_file_tables,
     run_migrations,
 )
-from vectorstore.types import Finding
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.types import Finding
+from tellback.vectorstore.value_class import dataclass
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
 """Function that returns a number of random bytes, like ``os.urandom``."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import apsw
 
-from vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter, path_starts
+from tellback.vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter, path_starts
 
 FILTER_FUNCTION: Final = "tellback_matches"
 SQL_NODES_LIMIT: Final = 100

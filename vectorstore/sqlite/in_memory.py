@@ -18,14 +18,14 @@ from typing import Final, Self
 
 import apsw
 
-from vectorstore.database import SQLITE, Component, Connection, Dialect
-from vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError
-from vectorstore.sqlite.connection import Access, open_connection, translate_errors
-from vectorstore.sqlite.files import FileIdentity, RandomBytes, read_fact, utc_now, write_header
-from vectorstore.sqlite.integrity import rebuild_components, verify_file
-from vectorstore.sqlite.migrations import is_attached, run_migrations
-from vectorstore.sqlite.transactions import WriteTransaction, run_callbacks
-from vectorstore.types import Finding
+from tellback.vectorstore.database import SQLITE, Component, Connection, Dialect
+from tellback.vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError
+from tellback.vectorstore.sqlite.connection import Access, open_connection, translate_errors
+from tellback.vectorstore.sqlite.files import FileIdentity, RandomBytes, read_fact, utc_now, write_header
+from tellback.vectorstore.sqlite.integrity import rebuild_components, verify_file
+from tellback.vectorstore.sqlite.migrations import is_attached, run_migrations
+from tellback.vectorstore.sqlite.transactions import WriteTransaction, run_callbacks
+from tellback.vectorstore.types import Finding
 
 _MEMORY: Final = Path(":memory:")
 """Path of such a database in messages of errors."""

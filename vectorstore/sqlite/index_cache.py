@@ -20,14 +20,14 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.errors import DamageError
-from vectorstore.filters import FilterNode, filter_fields
-from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
-from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.vectors import Ranking
-from vectorstore.index.view import filter_mask
-from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
-from vectorstore.sqlite.entry_reader import (
+from tellback.vectorstore.errors import DamageError
+from tellback.vectorstore.filters import FilterNode, filter_fields
+from tellback.vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
+from tellback.vectorstore.index.namespace_index import NamespaceIndex
+from tellback.vectorstore.index.vectors import Ranking
+from tellback.vectorstore.index.view import filter_mask
+from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
+from tellback.vectorstore.sqlite.entry_reader import (
     check_tallies,
     ids_by_key,
     matching_keys,
@@ -35,10 +35,10 @@ from vectorstore.sqlite.entry_reader import (
     rows_by_key,
     vector_blocks,
 )
-from vectorstore.sqlite.integrity import add_checksums
-from vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
-from vectorstore.types import Entry, Finding, Space, Vector
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.sqlite.integrity import add_checksums
+from tellback.vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
+from tellback.vectorstore.types import Entry, Finding, Space, Vector
+from tellback.vectorstore.value_class import dataclass
 
 ROW_CACHE_BYTES: Final = 8 << 20
 """Approximate limit of the row cache in bytes."""

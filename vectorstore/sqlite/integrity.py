@@ -14,14 +14,14 @@ from typing import Any, Final
 import apsw
 import numpy as np
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.database import Component, Connection
-from vectorstore.errors import DamageError
-from vectorstore.index.bm25 import analyze_text, decode_terms
-from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
-from vectorstore.sqlite.files import verify_header
-from vectorstore.sqlite.migrations import component_versions, foreign_objects
-from vectorstore.types import Finding
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.database import Component, Connection
+from tellback.vectorstore.errors import DamageError
+from tellback.vectorstore.index.bm25 import analyze_text, decode_terms
+from tellback.vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
+from tellback.vectorstore.sqlite.files import verify_header
+from tellback.vectorstore.sqlite.migrations import component_versions, foreign_objects
+from tellback.vectorstore.types import Finding
 
 _SIGN_BIT: Final = 1 << 63
 _MODULUS: Final = 1 << 64

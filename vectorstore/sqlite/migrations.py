@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 
 import apsw
 
-from vectorstore.database import Component, Connection, LazyIndexes, Migration
-from vectorstore.errors import ArgumentError, DamageError, NewerFile
-from vectorstore.sqlite.connection import fetch_all
-from vectorstore.types import Finding
+from tellback.vectorstore.database import Component, Connection, LazyIndexes, Migration
+from tellback.vectorstore.errors import ArgumentError, DamageError, NewerFile
+from tellback.vectorstore.sqlite.connection import fetch_all
+from tellback.vectorstore.types import Finding
 
 
 def make_file_tables(connection: Connection) -> None:

@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from vectorstore.database import Component, Connection
-from vectorstore.errors import ArgumentError, DamageError, NotAStore, UnsupportedError
-from vectorstore.persisted_names import APPLICATION_ID
-from vectorstore.sqlite.connection import (
+from tellback.vectorstore.database import Component, Connection
+from tellback.vectorstore.errors import ArgumentError, DamageError, NotAStore, UnsupportedError
+from tellback.vectorstore.persisted_names import APPLICATION_ID
+from tellback.vectorstore.sqlite.connection import (
     Access,
     Row,
     fetch_all,
@@ -30,7 +30,7 @@ from vectorstore.sqlite.connection import (
     translate_errors,
     translate_system_errors,
 )
-from vectorstore.sqlite.files import (
+from tellback.vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
     check_path,
@@ -39,9 +39,9 @@ from vectorstore.sqlite.files import (
     read_fact,
     utc_now,
 )
-from vectorstore.sqlite.integrity import verify_file
-from vectorstore.sqlite.migrations import component_versions
-from vectorstore.types import Finding, SalvagedTable, SalvageReport
+from tellback.vectorstore.sqlite.integrity import verify_file
+from tellback.vectorstore.sqlite.migrations import component_versions
+from tellback.vectorstore.types import Finding, SalvagedTable, SalvageReport
 
 
 def salvage_file(

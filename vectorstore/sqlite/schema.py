@@ -24,11 +24,11 @@ from typing import Any, Final
 import apsw
 import numpy as np
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.database import Connection, SalvageSource
-from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
-from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
-from vectorstore.sqlite.entry_reader import (
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.database import Connection, SalvageSource
+from tellback.vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
+from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
+from tellback.vectorstore.sqlite.entry_reader import (
     IS_PENDING,
     NEXT_SPACE_FACT,
     SPACE_FACT,
@@ -36,8 +36,8 @@ from vectorstore.sqlite.entry_reader import (
     parse_space,
     read_space,
 )
-from vectorstore.sqlite.entry_writer import rebuild_terms
-from vectorstore.sqlite.integrity import (
+from tellback.vectorstore.sqlite.entry_writer import rebuild_terms
+from tellback.vectorstore.sqlite.integrity import (
     add_checksums,
     entry_checksum,
     reason_checksum,
@@ -45,9 +45,9 @@ from vectorstore.sqlite.integrity import (
     vector_checksum,
     verify_store_tables,
 )
-from vectorstore.types import Finding, Space, SpaceMigration
-from vectorstore.validation import check_migration_complete, check_migration_running, check_migration_start
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.types import Finding, Space, SpaceMigration
+from tellback.vectorstore.validation import check_migration_complete, check_migration_running, check_migration_start
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from typing import Final
 
 import apsw
 
-from vectorstore.errors import StorageFull
-from vectorstore.persisted_names import WIPED_COPY_MARK
-from vectorstore.sqlite.connection import log_size
-from vectorstore.sqlite.files import SIDE_FILE_SUFFIXES, flush_folder, read_fact, write_fact
-from vectorstore.sqlite.page_gaps import clear_page_gaps
+from tellback.vectorstore.errors import StorageFull
+from tellback.vectorstore.persisted_names import WIPED_COPY_MARK
+from tellback.vectorstore.sqlite.connection import log_size
+from tellback.vectorstore.sqlite.files import SIDE_FILE_SUFFIXES, flush_folder, read_fact, write_fact
+from tellback.vectorstore.sqlite.page_gaps import clear_page_gaps
 
 _ZERO_BLOCK: Final = bytes(1 << 20)
 _OPEN_FLAGS: Final = os.O_RDWR | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 
 import apsw
 
-from vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError, VectorStoreError
-from vectorstore.sqlite import secure_delete
-from vectorstore.sqlite.connection import (
+from tellback.vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError, VectorStoreError
+from tellback.vectorstore.sqlite import secure_delete
+from tellback.vectorstore.sqlite.connection import (
     Access,
     ForkGuard,
     check_same_file,
@@ -26,8 +26,8 @@ from vectorstore.sqlite.connection import (
     reading_access,
     translate_errors,
 )
-from vectorstore.sqlite.files import OpenedFile
-from vectorstore.sqlite.secure_delete import truncate_log, vacuum
+from tellback.vectorstore.sqlite.files import OpenedFile
+from tellback.vectorstore.sqlite.secure_delete import truncate_log, vacuum
 
 _TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
 

@@ -17,13 +17,13 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.distance import exact_scores, prepare_rows
-from vectorstore.filters import And, FilterNode
-from vectorstore.index.vectors import Ranking
-from vectorstore.sqlite.connection import fetch_all, iterate_rows
-from vectorstore.sqlite.entry_reader import ids_by_key, vector_blocks
-from vectorstore.sqlite.filter_sql import filter_to_sql
-from vectorstore.types import Metric, Space, Vector
+from tellback.vectorstore.distance import exact_scores, prepare_rows
+from tellback.vectorstore.filters import And, FilterNode
+from tellback.vectorstore.index.vectors import Ranking
+from tellback.vectorstore.sqlite.connection import fetch_all, iterate_rows
+from tellback.vectorstore.sqlite.entry_reader import ids_by_key, vector_blocks
+from tellback.vectorstore.sqlite.filter_sql import filter_to_sql
+from tellback.vectorstore.types import Metric, Space, Vector
 
 _EXTRA_ROWS: Final = 64
 _LARGEST_LIMIT: Final = 2**63 - 1

@@ -1,6 +1,6 @@
 """Tests that a store must pass, shipped for everybody's stores: contract suites, parity runs, a plain model.
 
-    from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
+    from tellback.vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
 The suites need pytest, which ``pip install -e '.[dev]'`` brings; model and parity runs do not.
 """
@@ -8,15 +8,15 @@ The suites need pytest, which ``pip install -e '.[dev]'`` brings; model and pari
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-from vectorstore.errors import MissingExtra as _MissingExtra
-from vectorstore.testing.model import ModelStore, SpacesModel
-from vectorstore.testing.parity import ParityError, check_parity
+from tellback.vectorstore.errors import MissingExtra as _MissingExtra
+from tellback.vectorstore.testing.model import ModelStore, SpacesModel
+from tellback.vectorstore.testing.parity import ParityError, check_parity
 
 if TYPE_CHECKING:
-    from vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase, FilterContract
-    from vectorstore.testing.store_contract import LifecycleContract, VectorStoreContract
-    from vectorstore.testing.suite import StoreContract
-    from vectorstore.testing.wrapper_contract import WrapperContract
+    from tellback.vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase, FilterContract
+    from tellback.vectorstore.testing.store_contract import LifecycleContract, VectorStoreContract
+    from tellback.vectorstore.testing.suite import StoreContract
+    from tellback.vectorstore.testing.wrapper_contract import WrapperContract
 
 __all__ = [
     "BAD_FILTERS",

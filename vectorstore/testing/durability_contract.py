@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from vectorstore.database import Connection, TableComponent
-from vectorstore.errors import (
+from tellback.vectorstore.database import Connection, TableComponent
+from tellback.vectorstore.errors import (
     ArgumentError,
     RevisionConflict,
     SpaceMismatch,
@@ -17,8 +17,8 @@ from vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
-from vectorstore.protocol import LifecycleStore
-from vectorstore.testing.suite import (
+from tellback.vectorstore.protocol import LifecycleStore
+from tellback.vectorstore.testing.suite import (
     COSINE_SPACE,
     StoreContract,
     TransactionAbandoned,
@@ -31,7 +31,7 @@ from vectorstore.testing.suite import (
     result_ids,
     store_answers,
 )
-from vectorstore.types import Entry, Metric, Space
+from tellback.vectorstore.types import Entry, Metric, Space
 
 
 def write_everything(store: LifecycleStore) -> None:

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from vectorstore.errors import ArgumentError, FilterError
-from vectorstore.protocol import LifecycleStore, VectorStore
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import ArgumentError, FilterError
+from tellback.vectorstore.protocol import LifecycleStore, VectorStore
+from tellback.vectorstore.testing.suite import (
     StoreContract,
     abandoned_transaction,
     calls_not_refused,
@@ -23,7 +23,7 @@ from vectorstore.testing.suite import (
     protocol_calls,
     result_ids,
 )
-from vectorstore.types import Entry
+from tellback.vectorstore.types import Entry
 
 CaseMetadata = Mapping[str, Any]
 

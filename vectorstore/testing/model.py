@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import validation
-from vectorstore.analyzer import Analyzer
-from vectorstore.distance import as_vector
-from vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
-from vectorstore.filters import And, filter_tree, matches_filter
-from vectorstore.types import (
+from tellback.vectorstore import validation
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.distance import as_vector
+from tellback.vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
+from tellback.vectorstore.filters import And, filter_tree, matches_filter
+from tellback.vectorstore.types import (
     Entry,
     Filter,
     Match,

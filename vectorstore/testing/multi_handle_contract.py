@@ -9,10 +9,10 @@ from threading import Barrier
 
 import pytest
 
-from vectorstore.errors import RevisionConflict, SpaceChanged, SpaceMismatch, SpaceNotReady, StoreClosed
-from vectorstore.protocol import LifecycleStore, VectorStore, View
-from vectorstore.testing.model import vector_score
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import RevisionConflict, SpaceChanged, SpaceMismatch, SpaceNotReady, StoreClosed
+from tellback.vectorstore.protocol import LifecycleStore, VectorStore, View
+from tellback.vectorstore.testing.model import vector_score
+from tellback.vectorstore.testing.suite import (
     COSINE_SPACE,
     NEXT_SPACE,
     RENAMED_SPACE,
@@ -28,7 +28,7 @@ from vectorstore.testing.suite import (
     vector_calls,
     vector_numbers,
 )
-from vectorstore.types import Entry, Metric, Space, SpaceMigration
+from tellback.vectorstore.types import Entry, Metric, Space, SpaceMigration
 
 
 class ReopenContract(StoreContract):

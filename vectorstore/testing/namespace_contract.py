@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from vectorstore.errors import RevisionConflict
-from vectorstore.protocol import VectorStore
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import RevisionConflict
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.testing.suite import (
     COSINE_SPACE,
     NASTY_NAMES,
     StoreContract,

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from vectorstore.errors import ArgumentError, VectorStoreError
-from vectorstore.protocol import LifecycleStore, VectorStore
-from vectorstore.types import Entry, Match, Space
+from tellback.vectorstore.errors import ArgumentError, VectorStoreError
+from tellback.vectorstore.protocol import LifecycleStore, VectorStore
+from tellback.vectorstore.types import Entry, Match, Space
 
 OPERATION_IDS = (*"abcdefghij", "é", "\U0001f600", "A", "aa")
 OPERATION_NAMESPACES = ("", "other")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectorstore.errors import ArgumentError
-from vectorstore.protocol import VectorStore
-from vectorstore.testing.model import bm25_scores, vector_score
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import ArgumentError
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.testing.model import bm25_scores, vector_score
+from tellback.vectorstore.testing.suite import (
     StoreContract,
     every_metric,
     get_entry,
@@ -24,7 +24,7 @@ from vectorstore.testing.suite import (
     result_ids,
     vector_forms,
 )
-from vectorstore.types import Metric, Space
+from tellback.vectorstore.types import Metric, Space
 
 
 def random_vectors(seed: int, count: int, *, whole: bool = False) -> list[list[float]]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectorstore.errors import ArgumentError, DimensionError, RevisionConflict, SpaceMismatch, SpaceNotReady
-from vectorstore.protocol import LifecycleStore
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import ArgumentError, DimensionError, RevisionConflict, SpaceMismatch, SpaceNotReady
+from tellback.vectorstore.protocol import LifecycleStore
+from tellback.vectorstore.testing.suite import (
     COSINE_SPACE,
     NEXT_SPACE,
     RENAMED_SPACE,
@@ -28,7 +28,7 @@ from vectorstore.testing.suite import (
     store_answers,
     vector_numbers,
 )
-from vectorstore.types import Entry, Metric, Space, SpaceMigration
+from tellback.vectorstore.types import Entry, Metric, Space, SpaceMigration
 
 NOTHING_FILLED = SpaceMigration(NEXT_SPACE, 0, {"": 3, "other": 1})
 

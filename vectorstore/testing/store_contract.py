@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from vectorstore.testing.durability_contract import DurabilityContract
-from vectorstore.testing.filter_contract import DeclaredFieldsContract
-from vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
-from vectorstore.testing.namespace_contract import NamespaceContract
-from vectorstore.testing.search_contract import SearchContract, TextContract
-from vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
-from vectorstore.testing.validation_contract import ValidationContract
-from vectorstore.testing.view_contract import ViewContract
-from vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
+from tellback.vectorstore.testing.durability_contract import DurabilityContract
+from tellback.vectorstore.testing.filter_contract import DeclaredFieldsContract
+from tellback.vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
+from tellback.vectorstore.testing.namespace_contract import NamespaceContract
+from tellback.vectorstore.testing.search_contract import SearchContract, TextContract
+from tellback.vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
+from tellback.vectorstore.testing.validation_contract import ValidationContract
+from tellback.vectorstore.testing.view_contract import ViewContract
+from tellback.vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
 
 
 class VectorStoreContract(

@@ -30,10 +30,10 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 import pytest
 
-from vectorstore.errors import UnsupportedError, VectorStoreError
-from vectorstore.protocol import LifecycleStore, VectorStore
-from vectorstore.types import Entry, Match, Metric, Space
-from vectorstore.wrappers import lifecycle_of
+from tellback.vectorstore.errors import UnsupportedError, VectorStoreError
+from tellback.vectorstore.protocol import LifecycleStore, VectorStore
+from tellback.vectorstore.types import Entry, Match, Metric, Space
+from tellback.vectorstore.wrappers import lifecycle_of
 
 COSINE_SPACE = Space("toy", 3)
 NEXT_SPACE = Space("next", 2, Metric.L2)

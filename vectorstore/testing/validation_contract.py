@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from vectorstore.errors import ArgumentError, DimensionError
-from vectorstore.protocol import VectorStore
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import ArgumentError, DimensionError
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.testing.suite import (
     StoreContract,
     calls_not_refused,
     every_metric,
@@ -21,8 +21,8 @@ from vectorstore.testing.suite import (
     result_ids,
     vector_calls,
 )
-from vectorstore.testing.write_contract import nested
-from vectorstore.types import Entry, Space
+from tellback.vectorstore.testing.write_contract import nested
+from tellback.vectorstore.types import Entry, Space
 
 _CYCLE: dict[str, Any] = {}
 _CYCLE["self"] = _CYCLE

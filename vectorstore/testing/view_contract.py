@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from vectorstore.errors import ArgumentError
-from vectorstore.protocol import LifecycleStore, View
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import ArgumentError
+from tellback.vectorstore.protocol import LifecycleStore, View
+from tellback.vectorstore.testing.suite import (
     StoreContract,
     calls_not_refused,
     ids_and_scores,
@@ -17,7 +17,7 @@ from vectorstore.testing.suite import (
     protocol_calls,
     result_ids,
 )
-from vectorstore.types import Cursor, Entry
+from tellback.vectorstore.types import Cursor, Entry
 
 
 class ViewContract(StoreContract):

@@ -22,10 +22,10 @@ from typing import cast
 import numpy as np
 import pytest
 
-from vectorstore.errors import UnsupportedError
-from vectorstore.protocol import LifecycleStore, VectorStore, View
-from vectorstore.testing.model import ModelStore
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import UnsupportedError
+from tellback.vectorstore.protocol import LifecycleStore, VectorStore, View
+from tellback.vectorstore.testing.model import ModelStore
+from tellback.vectorstore.testing.suite import (
     COSINE_SPACE,
     NEXT_SPACE,
     abandoned_transaction,
@@ -34,7 +34,7 @@ from vectorstore.testing.suite import (
     protocol_calls,
     result_ids,
 )
-from vectorstore.wrappers import lifecycle_of, missing_operations
+from tellback.vectorstore.wrappers import lifecycle_of, missing_operations
 
 STORE_MEMBERS = {**declared_members(VectorStore), **declared_members(LifecycleStore)}
 PROPERTIES = sorted(name for name, member in STORE_MEMBERS.items() if isinstance(member, property))

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectorstore.errors import ArgumentError, RevisionConflict
-from vectorstore.protocol import VectorStore
-from vectorstore.testing.suite import (
+from tellback.vectorstore.errors import ArgumentError, RevisionConflict
+from tellback.vectorstore.protocol import VectorStore
+from tellback.vectorstore.testing.suite import (
     NASTY_NAMES,
     StoreContract,
     get_entry,
@@ -23,7 +23,7 @@ from vectorstore.testing.suite import (
     result_ids,
     vector_forms,
 )
-from vectorstore.types import Entry, Filter, Metric, Space
+from tellback.vectorstore.types import Entry, Filter, Metric, Space
 
 
 def nested(levels: int, wrap: Callable[[Any], Any]) -> Any:

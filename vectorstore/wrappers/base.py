@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from vectorstore.analyzer import Analyzer
-from vectorstore.database import Database
-from vectorstore.errors import UnsupportedError
-from vectorstore.ordered_scan import ScanPosition, scan_by
-from vectorstore.protocol import LifecycleStore, VectorStore
-from vectorstore.text_scan import scan_holding
-from vectorstore.types import Entry, Filter, Space
+from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.database import Database
+from tellback.vectorstore.errors import UnsupportedError
+from tellback.vectorstore.ordered_scan import ScanPosition, scan_by
+from tellback.vectorstore.protocol import LifecycleStore, VectorStore
+from tellback.vectorstore.text_scan import scan_holding
+from tellback.vectorstore.types import Entry, Filter, Space
 
 P = ParamSpec("P")
 R = TypeVar("R")

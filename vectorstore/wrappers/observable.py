@@ -19,10 +19,10 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.protocol import VectorStore, View
-from vectorstore.types import Entry
-from vectorstore.value_class import dataclass
-from vectorstore.wrappers.base import WrapperStore
+from tellback.vectorstore.protocol import VectorStore, View
+from tellback.vectorstore.types import Entry
+from tellback.vectorstore.value_class import dataclass
+from tellback.vectorstore.wrappers.base import WrapperStore
 
 Observer: TypeAlias = Callable[["StoreEvent"], object]
 MonotonicClock: TypeAlias = Callable[[], float]
@@ -264,8 +264,8 @@ class ObservableStore(WrapperStore):
 
     *on_event* runs in the thread of the call, inside its transaction or view if there is one, so it should be quick
     and must not use this store (``wrapped`` may be used where no such block is open). What it raises never reaches
-    the caller: it is logged, with its traceback, to the logger ``vectorstore.wrappers.observable``. The properties
-    ``space``, ``fields``, ``database`` and ``analyzer`` are no calls. *clock* gives the seconds.
+    the caller: it is logged, with its traceback, to the logger ``tellback.vectorstore.wrappers.observable``. The
+    properties ``space``, ``fields``, ``database`` and ``analyzer`` are no calls. *clock* gives the seconds.
     """
 
     def __init__(self, store: VectorStore, on_event: Observer, *, clock: MonotonicClock = time.perf_counter) -> None:

@@ -17,15 +17,15 @@ def main() -> None:
     # Typer imports pydantic, which reads the metadata of all installed distributions to find plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     if not sys.argv[1:] and "_TELLBACK_COMPLETE" not in os.environ:
-        from agent.assistant.cli.greeting import run_greeting
+        from tellback.agent.assistant.cli.greeting import run_greeting
 
         sys.exit(run_greeting())
-    from agent.assistant.cli.plain_recall import run_plain_recall
+    from tellback.agent.assistant.cli.plain_recall import run_plain_recall
 
     code = run_plain_recall(sys.argv[1:])
     if code is not None:
         os._exit(code)  # everything is closed and written; an orderly exit takes a twentieth of the command's time
-    from agent.assistant.cli.app import run_command_line
+    from tellback.agent.assistant.cli.app import run_command_line
 
     code = run_command_line()
     gc.freeze()  # spares the collection at exit

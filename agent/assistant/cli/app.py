@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import GlobalOptions, global_options
-from agent.assistant.cli.command_groups import ALL_COMMANDS, Group, ListingGroup, RootGroup, load_command
-from agent.assistant.cli.errors import (
+from tellback.agent.assistant.cli.command_context import GlobalOptions, global_options
+from tellback.agent.assistant.cli.command_groups import ALL_COMMANDS, Group, ListingGroup, RootGroup, load_command
+from tellback.agent.assistant.cli.errors import (
     EXIT_FAILED,
     EXIT_USAGE,
     UsageError,
@@ -23,8 +23,8 @@ from agent.assistant.cli.errors import (
     report_usage_error,
     with_error_report,
 )
-from agent.assistant.cli.output import escape_unencodable, print_note
-from agent.assistant.local_time import load_zone_by
+from tellback.agent.assistant.cli.output import escape_unencodable, print_note
+from tellback.agent.assistant.local_time import load_zone_by
 
 app = typer.Typer(
     name="tellback",
@@ -93,7 +93,7 @@ def read_global_options(
 
 @with_error_report
 def _greet(context: typer.Context) -> None:
-    from agent.assistant.cli.greeting import greet
+    from tellback.agent.assistant.cli.greeting import greet
 
     greet(global_options(context))
 

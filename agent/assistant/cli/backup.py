@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import JsonOption, QuietOption
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import JsonOption, QuietOption
+from tellback.agent.assistant.cli.output import (
     format_count,
     format_minute,
     print_json,
@@ -22,9 +22,9 @@ from agent.assistant.cli.output import (
     progress_bar,
     shown_path,
 )
-from agent.assistant.cli.resident import end_residents
-from agent.assistant.local_time import local_now
-from agent.assistant.resident.host import current_folder
+from tellback.agent.assistant.cli.resident import end_residents
+from tellback.agent.assistant.local_time import local_now
+from tellback.agent.assistant.resident.host import current_folder
 
 _SHOWN_BYTES = 50_000_000
 """Size of a memory from which a progress bar is shown; a smaller one is copied before the bar could be read."""
@@ -75,7 +75,7 @@ def restore(
     if file is None:
         _list_backups(context, json=json)
         return
-    from memory.internals import restore_memory
+    from tellback.memory.internals import restore_memory
 
     path = Path(current_folder(), global_options(context).configuration().settings.memory)
     source = Path(current_folder(), file.expanduser())
@@ -109,8 +109,8 @@ def _progress(what: str, size: int, *, quiet: bool) -> Iterator[Callable[[int, i
 
 
 def _list_backups(context: typer.Context, *, json: bool) -> None:
-    from memory.internals import known_backups
-    from vectorstore import NotAStore
+    from tellback.memory.internals import known_backups
+    from tellback.vectorstore import NotAStore
 
     path = Path(current_folder(), global_options(context).configuration().settings.memory)
     backups = known_backups(path)

@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.listing import keep_listing, listed_id, listing_number
-from agent.assistant.cli.memories import show as show_memory
-from agent.assistant.cli.options import CollectionOption, JsonOption
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.listing import keep_listing, listed_id, listing_number
+from tellback.agent.assistant.cli.memories import show as show_memory
+from tellback.agent.assistant.cli.options import CollectionOption, JsonOption
+from tellback.agent.assistant.cli.output import (
     escape_controls,
     has_styles,
     is_terminal,
@@ -27,13 +27,13 @@ from agent.assistant.cli.output import (
     print_line,
     print_text,
 )
-from agent.assistant.cli.short_ids import resolve_id
-from agent.assistant.resident.host import current_folder
+from tellback.agent.assistant.cli.short_ids import resolve_id
+from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from agent.context_items import AnswerCitation
-    from memory import KnowledgeBase, Passage
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.agent.context_items import AnswerCitation
+    from tellback.memory import KnowledgeBase, Passage
 
 _NUMBER: Final = re.compile(r"\[(\d{1,3})\]")
 _PLACE: Final = re.compile(r"(?P<path>.+?)(?::(?P<line>\d+))?(?:#page=(?P<page>\d+))?")

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent.assistant.backup_process import DailyBackupWatch, start_if_due
-from agent.assistant.cli.output import print_note
-from agent.assistant.local_time import use_zone
-from agent.assistant.resident.host import current_environment, current_folder, current_host
+from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
+from tellback.agent.assistant.cli.output import print_note
+from tellback.agent.assistant.local_time import use_zone
+from tellback.agent.assistant.resident.host import current_environment, current_folder, current_host
 
 if TYPE_CHECKING:
     import typer
 
-    from agent.agent_memory import PassageRetriever
-    from agent.assistant.config import AssistantSettings, Configuration
-    from agent.assistant.wiring import Assistant, OpenedMemory
+    from tellback.agent.agent_memory import PassageRetriever
+    from tellback.agent.assistant.config import AssistantSettings, Configuration
+    from tellback.agent.assistant.wiring import Assistant, OpenedMemory
 
 ResultT = TypeVar("ResultT")
 
@@ -40,7 +40,7 @@ class GlobalOptions:
 
         A file that the environment names must exist, unless it *may_be_missing*, such as one that is to be written.
         """
-        from agent.assistant.config import load_configuration
+        from tellback.agent.assistant.config import load_configuration
 
         environ = current_environment()
         configuration = load_configuration(flags=self.flags, environ=environ, may_be_missing=may_be_missing)
@@ -58,7 +58,7 @@ def global_options(context: typer.Context | GlobalOptions) -> GlobalOptions:
 
 def run(work: Awaitable[ResultT]) -> ResultT:
     """Run *work* of the library to its end and return its result; imports the library when first called."""
-    from memory import run_sync
+    from tellback.memory import run_sync
 
     return run_sync(work)
 
@@ -101,7 +101,7 @@ def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = Fals
         with host.open_memory(settings, create) as lent:
             yield lent
         return
-    from agent.assistant.wiring import open_configured_memory
+    from tellback.agent.assistant.wiring import open_configured_memory
 
     opened = open_configured_memory(settings, create=create)
     try:
@@ -121,7 +121,7 @@ def opened_assistant(
     turn that cannot read the memory is answered without. *attached* are documents to search beside the memory.
     """
     settings = _settings(context)
-    from agent.assistant.wiring import open_assistant
+    from tellback.agent.assistant.wiring import open_assistant
 
     assistant = open_assistant(settings, reads_only=reads_only, attached=attached)
     watch = DailyBackupWatch(settings)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from agent.assistant.cli.command_context import GlobalOptions
+from tellback.agent.assistant.cli.command_context import GlobalOptions
 
 _HIDDEN: Final = ""
 """Group of the commands that no help lists: entry points of clients, second names, commands of another help."""
@@ -162,7 +162,7 @@ class Command(_TakesGlobalOptions, TyperCommand):
 def load_command(place: str) -> Any:
     """Return the function, or the group, at *place*: module of this package, colon, name."""
     module, _, name = place.partition(":")
-    return getattr(import_module(f"agent.assistant.cli.{module}"), name)
+    return getattr(import_module(f"tellback.agent.assistant.cli.{module}"), name)
 
 
 class CommandTable(Mapping[str, Any]):

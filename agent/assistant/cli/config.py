@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import print_json, print_note, print_table, print_text
-from agent.assistant.cli.prompts import hidden_line, read_text_argument
-from agent.assistant.resident.host import current_folder
+from tellback.agent.assistant.cli.command_context import global_options, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from tellback.agent.assistant.cli.prompts import hidden_line, read_text_argument
+from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
-    from agent.assistant.config import Configuration
+    from tellback.agent.assistant.config import Configuration
 
 NameArgument: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Which setting.")]
 _KEPT = ("file", "keys", "keyring", "default")
@@ -34,8 +34,8 @@ def list_settings(context: typer.Context, json: JsonOption = False) -> None:
 
     Settings come from options, the environment and a file; keys are never shown.
     """
-    from agent.assistant.config import SETTINGS
-    from agent.assistant.key_store import kept_in, keys_path, read_keys
+    from tellback.agent.assistant.config import SETTINGS
+    from tellback.agent.assistant.key_store import kept_in, keys_path, read_keys
 
     configuration = global_options(context).configuration()
     settings = {name: _shown_setting(configuration, name) for name in SETTINGS}
@@ -61,7 +61,7 @@ def list_settings(context: typer.Context, json: JsonOption = False) -> None:
 @with_error_report
 def get_setting(context: typer.Context, name: NameArgument, json: JsonOption = False) -> None:
     """Print the value of one setting, or only that it is set where it is a secret."""
-    from agent.assistant.config_file import known_setting
+    from tellback.agent.assistant.config_file import known_setting
 
     configuration, name = global_options(context).configuration(), known_setting(name)
     setting = _shown_setting(configuration, name)
@@ -84,8 +84,8 @@ def set_setting(
 
     The rest of the file stays as it is. A key is asked for, or read from standard input ('-').
     """
-    from agent.assistant.config import KEY_SETTINGS
-    from agent.assistant.config_file import known_setting, write_settings
+    from tellback.agent.assistant.config import KEY_SETTINGS
+    from tellback.agent.assistant.config_file import known_setting, write_settings
 
     name = known_setting(name)
     if value is not None and value != "-" and name in KEY_SETTINGS:
@@ -107,7 +107,7 @@ def set_setting(
         write_settings(configuration.path, {name: value})
         _report_change(context, name, str(configuration.path), json=json)
         return
-    from agent.assistant.key_store import keep_key, kept_in, keys_path
+    from tellback.agent.assistant.key_store import keep_key, kept_in, keys_path
 
     endpoint, file = configuration.settings.endpoint_of(name), keys_path(configuration.path)
     key = keep_key(file, endpoint, value)
@@ -118,13 +118,13 @@ def set_setting(
 @with_error_report
 def unset_setting(context: typer.Context, name: NameArgument, json: JsonOption = False) -> None:
     """Take a setting out of the configuration file."""
-    from agent.assistant.config import KEY_SETTINGS
-    from agent.assistant.config_file import known_setting, write_settings
+    from tellback.agent.assistant.config import KEY_SETTINGS
+    from tellback.agent.assistant.config_file import known_setting, write_settings
 
     name, configuration = known_setting(name), global_options(context).configuration()
     changed = write_settings(configuration.path, {name: None})
     if name in KEY_SETTINGS:
-        from agent.assistant.key_store import keys_path, remove_key
+        from tellback.agent.assistant.key_store import keys_path, remove_key
 
         endpoint = configuration.settings.endpoint_of(name)
         changed |= remove_key(keys_path(configuration.path), endpoint)
@@ -147,8 +147,8 @@ def show_path(context: typer.Context, json: JsonOption = False) -> None:
 def list_models(context: typer.Context, json: JsonOption = False) -> None:
     """List the models that the endpoint of the settings has."""
     settings = global_options(context).configuration().settings
-    from agent.assistant.config import ConfigurationError
-    from agent.assistant.wiring import make_http_client, make_provider
+    from tellback.agent.assistant.config import ConfigurationError
+    from tellback.agent.assistant.wiring import make_http_client, make_provider
 
     endpoints = (settings.api_key, settings.base_url, settings.anthropic_api_key, settings.ollama_host)
     if settings.model is None and not any(endpoints):
@@ -201,7 +201,7 @@ def _report_change(context: typer.Context, name: str, place: str, *, json: bool)
 
 
 def _shown_setting(configuration: Configuration, name: str) -> dict[str, Any]:
-    from agent.assistant.config import ENVIRONMENT_VARIABLES
+    from tellback.agent.assistant.config import ENVIRONMENT_VARIABLES
 
     origin = configuration.origins.get(name, "default")
     files = {str(configuration.path): "file", str(configuration.path.with_suffix(".keys.toml")): "keys"}
@@ -214,9 +214,9 @@ def _shown_setting(configuration: Configuration, name: str) -> dict[str, Any]:
 
 def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* for display: "set" for a key, an address without user name and password."""
-    from agent.assistant.config import ADDRESS_SETTINGS
-    from agent.assistant.setting_checks import Secret
-    from agent.providers.open import ollama_address
+    from tellback.agent.assistant.config import ADDRESS_SETTINGS
+    from tellback.agent.assistant.setting_checks import Secret
+    from tellback.agent.providers.open import ollama_address
 
     if isinstance(value, Secret):
         return "set"
@@ -226,7 +226,7 @@ def _redacted_setting(name: str, value: Any) -> Any:
 
 
 def _shown_address(address: str) -> str:
-    from agent.providers.http_provider import redacted_url
+    from tellback.agent.providers.http_provider import redacted_url
 
     return redacted_url(address)
 

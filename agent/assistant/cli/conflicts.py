@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.listing import keep_listing
-from agent.assistant.cli.options import DEFAULT_LIMIT, JsonOption, LimitOption
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, JsonOption, LimitOption
+from tellback.agent.assistant.cli.output import (
     format_day,
     format_minute,
     one_line,
@@ -19,7 +19,7 @@ from agent.assistant.cli.output import (
     print_table,
     print_text,
 )
-from agent.assistant.cli.short_ids import resolve_id, resolve_ids, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_ids, short_id
 
 
 @with_error_report

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, run
-from agent.assistant.cli.errors import (
+from tellback.agent.assistant.cli.command_context import global_options, run
+from tellback.agent.assistant.cli.errors import (
     EXIT_FAILED,
     EXIT_FILE,
     EXIT_PARTIAL,
@@ -25,8 +25,8 @@ from agent.assistant.cli.errors import (
     describe_error,
     with_error_report,
 )
-from agent.assistant.cli.options import JsonOption, YesOption
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.options import JsonOption, YesOption
+from tellback.agent.assistant.cli.output import (
     describe_profile,
     format_minute,
     print_json,
@@ -34,14 +34,14 @@ from agent.assistant.cli.output import (
     print_table,
     print_text,
 )
-from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
-from agent.assistant.local_time import local_now
-from agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
+from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from tellback.agent.assistant.local_time import local_now
+from tellback.agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 
 if TYPE_CHECKING:
-    from agent.assistant.config import AssistantSettings, Configuration
-    from memory import LongTermMemory
-    from memory.http import HttpClient
+    from tellback.agent.assistant.config import AssistantSettings, Configuration
+    from tellback.memory import LongTermMemory
+    from tellback.memory.http import HttpClient
 
 _PACKAGES = ("agent", "memory", "vectorstore")
 _FINDING_LIMIT = 20
@@ -69,8 +69,8 @@ def check_installation() -> Iterator[DoctorCheck]:
 
     import apsw
 
-    from memory.internals import MEMORY_LIMITED, local_available
-    from vectorstore import MissingExtra
+    from tellback.memory.internals import MEMORY_LIMITED, local_available
+    from tellback.vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
     yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
@@ -101,7 +101,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
 def check_token_counts() -> DoctorCheck:
     """Report whether tokens are counted exactly."""
-    from memory import default_counter
+    from tellback.memory import default_counter
 
     counter = default_counter()
     if counter.exact:
@@ -112,8 +112,8 @@ def check_token_counts() -> DoctorCheck:
 
 def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[DoctorCheck]:
     """Fetch the table for exact token counts where it is missing, with *yes* or after a yes at the terminal."""
-    from memory import default_counter
-    from memory.internals import TABLE_HASHES, keep_table, table_url
+    from tellback.memory import default_counter
+    from tellback.memory.internals import TABLE_HASHES, keep_table, table_url
 
     if default_counter().exact:
         return
@@ -139,9 +139,9 @@ def _check_mcp_servers(settings: AssistantSettings) -> DoctorCheck:
     """Check the MCP servers of the settings without connecting them."""
     from importlib.util import find_spec
 
-    from agent.assistant.config import ConfigurationError
-    from agent.assistant.wiring import make_mcp_servers
-    from vectorstore import MissingExtra
+    from tellback.agent.assistant.config import ConfigurationError
+    from tellback.agent.assistant.wiring import make_mcp_servers
+    from tellback.vectorstore import MissingExtra
 
     try:
         names = ", ".join(make_mcp_servers(settings))
@@ -154,8 +154,8 @@ def _check_mcp_servers(settings: AssistantSettings) -> DoctorCheck:
 
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     """List the settings with their origins; a file with a key in it must be private."""
-    from agent.assistant.config import KEY_SETTINGS
-    from agent.providers.http_provider import redacted_url
+    from tellback.agent.assistant.config import KEY_SETTINGS
+    from tellback.agent.providers.http_provider import redacted_url
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
     yield DoctorCheck("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
@@ -183,8 +183,8 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
 
 def _check_kept_keys(configuration: Configuration) -> Iterator[DoctorCheck]:
     """Report where keys are kept; the keyring must return them, and their file must be private."""
-    from agent.assistant.config import ConfigurationError
-    from agent.assistant.key_store import kept_in, keys_path, read_keys
+    from tellback.agent.assistant.config import ConfigurationError
+    from tellback.agent.assistant.key_store import kept_in, keys_path, read_keys
 
     path = keys_path(configuration.path)
     for endpoint, key in read_keys(path).items():
@@ -202,7 +202,7 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     """Ask the model's endpoint which models it has, and the embedder for one vector."""
 
     async def model() -> str:
-        from agent.assistant.wiring import make_provider
+        from tellback.agent.assistant.wiring import make_provider
 
         async with _probe_client(settings) as client:
             provider: Any = make_provider(settings, client)  # every provider of an endpoint lists its models
@@ -210,7 +210,7 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
         return "it answers, and has the model" if known else f"it answers, without {settings.model} in its list"
 
     async def embedder() -> str:
-        from agent.assistant.wiring import make_embedder
+        from tellback.agent.assistant.wiring import make_embedder
 
         async with _probe_client(settings) as client:
             chosen = make_embedder(settings, client)
@@ -240,8 +240,8 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
             remedy = f"tellback --memory {former} …, or move {former.parent} to {path.parent}"
             yield DoctorCheck("former memory", True, f"{former}, of the former version, is not used", remedy)
         return
-    from agent.assistant.wiring import open_configured_memory
-    from vectorstore import DamageError
+    from tellback.agent.assistant.wiring import open_configured_memory
+    from tellback.vectorstore import DamageError
 
     try:
         opened = open_configured_memory(settings, create=False)
@@ -267,7 +267,7 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
 
 
 def _access_checks(path: Path) -> Iterator[DoctorCheck]:
-    from vectorstore.sqlite import unfinished_files
+    from tellback.vectorstore.sqlite import unfinished_files
 
     if os.name == "posix":
         mode = path.stat().st_mode & 0o777
@@ -306,9 +306,9 @@ def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     """Remove damaged automatic backups, finish erasures that are due in backups, and make today's backup."""
     if not settings.memory.exists():
         return
-    from agent.assistant.wiring import open_configured_memory
-    from memory.internals import make_daily_backup, remove_backup
-    from vectorstore.sqlite import SqliteDatabase
+    from tellback.agent.assistant.wiring import open_configured_memory
+    from tellback.memory.internals import make_daily_backup, remove_backup
+    from tellback.vectorstore.sqlite import SqliteDatabase
 
     try:
         opened = open_configured_memory(settings, create=False)
@@ -332,8 +332,8 @@ def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
 
 
 def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCheck]:
-    from vectorstore import lifecycle_of
-    from vectorstore.sqlite import SqliteDatabase
+    from tellback.vectorstore import lifecycle_of
+    from tellback.vectorstore.sqlite import SqliteDatabase
 
     yield DoctorCheck("memories", True, f"{run(memory.count(namespace=namespace))} in this namespace")
     waiting = run(memory.pending())
@@ -366,8 +366,8 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Compare the embedder's probes with those in the file; report an unfinished space migration."""
     import asyncio
 
-    from memory import LocalEmbedder
-    from memory.internals import encoder_available
+    from tellback.memory import LocalEmbedder
+    from tellback.memory.internals import encoder_available
 
     async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
@@ -399,7 +399,7 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
 
 def check_residents() -> Iterator[DoctorCheck]:
     """Report the resident processes that answer hooks; one that gives no answer is a finding."""
-    from agent.assistant.cli.resident import report_line, resident_reports
+    from tellback.agent.assistant.cli.resident import report_line, resident_reports
 
     for report in resident_reports():
         fine = report["outcome"] == "done"
@@ -409,10 +409,10 @@ def check_residents() -> Iterator[DoctorCheck]:
 
 def check_clients() -> Iterator[DoctorCheck]:
     """Check what is registered in clients: can the server be started, are hooks called, did they fail."""
-    from agent.assistant.clients.registration import start_failure
-    from agent.assistant.clients.registry import CLIENTS, HOOK_CLIENTS
-    from agent.assistant.hooks.health import hook_health
-    from agent.assistant.hooks.run_log import paused_since
+    from tellback.agent.assistant.clients.registration import start_failure
+    from tellback.agent.assistant.clients.registry import CLIENTS, HOOK_CLIENTS
+    from tellback.agent.assistant.hooks.health import hook_health
+    from tellback.agent.assistant.hooks.run_log import paused_since
 
     servers = {client.name: tuple(client.server_file.registered()) for client in CLIENTS}
     failures = {command: start_failure(command) for command in {*servers.values()} if command}
@@ -431,7 +431,7 @@ def check_clients() -> Iterator[DoctorCheck]:
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
-    from memory.http import HttpClient, Timeouts
+    from tellback.memory.http import HttpClient, Timeouts
 
     return HttpClient(timeout=Timeouts(connect=5, read=10, write=10, total=20), retries=0, offline=settings.offline)
 
@@ -485,7 +485,7 @@ def doctor(
 
 def _salvage(path: Path, new: Path, *, json: bool) -> None:
     """Save the readable rows of the memory file at *path* in *new*; exit with ``EXIT_PARTIAL`` where rows were lost."""
-    from memory import salvage_memory
+    from tellback.memory import salvage_memory
 
     report = salvage_memory(path, str(new))
     if json:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, opened_memory, run
-from agent.assistant.cli.errors import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE, with_error_report
-from agent.assistant.cli.options import (
+from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run
+from tellback.agent.assistant.cli.errors import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.options import (
     DEFAULT_LIMIT,
     CollectionOption,
     FullOption,
@@ -23,7 +23,7 @@ from agent.assistant.cli.options import (
     JsonOption,
     YesOption,
 )
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.output import (
     format_count,
     format_day,
     one_line,
@@ -33,12 +33,12 @@ from agent.assistant.cli.output import (
     print_text,
     progress_bar,
 )
-from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
-from agent.assistant.resident.host import current_folder
+from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
-    from memory import KnowledgeBase
-    from memory.internals import DocumentInfo, FileSelection, IngestLine, IngestProgress, IngestReport
+    from tellback.memory import KnowledgeBase
+    from tellback.memory.internals import DocumentInfo, FileSelection, IngestLine, IngestProgress, IngestReport
 
 _MAX_EQUAL_LINES = 4
 _NAMED_FILES = 3
@@ -108,7 +108,7 @@ def ingest(
         raise _no_such_path(gone[0])
     report = None
     if not exists and not pages:
-        from memory.internals import plan_ingest
+        from tellback.memory.internals import plan_ingest
 
         report = plan_ingest(paths, selection)
     if report is None or report.of("planned"):
@@ -141,7 +141,7 @@ def file_selection(
     include: Sequence[str] | None, exclude: Sequence[str] | None, max_size: str | None, *, no_ignore: bool
 ) -> FileSelection:
     """Return the choice of files that the options name."""
-    from memory.internals import FileSelection
+    from tellback.memory.internals import FileSelection
 
     return FileSelection(tuple(include or ()), tuple(exclude or ()), _parse_size(max_size), not no_ignore)
 
@@ -160,7 +160,7 @@ def _is_url(place: str) -> bool:
 
 
 def _show_plan(paths: Sequence[Path], pages: Sequence[str], selection: FileSelection, *, json: bool) -> None:
-    from memory.internals import IngestAction, IngestLine, IngestReport, plan_ingest
+    from tellback.memory.internals import IngestAction, IngestLine, IngestReport, plan_ingest
 
     for path in paths:
         if not path.exists():
@@ -202,7 +202,7 @@ def _ingest_with_progress(
     knowledge: KnowledgeBase, paths: Sequence[Path], selection: FileSelection, *, again: bool, quiet: bool
 ) -> IngestReport:
     """Ingest *paths* with a progress bar, and return the report."""
-    from memory.internals import IngestReport
+    from tellback.memory.internals import IngestReport
 
     if not paths:
         return IngestReport(())

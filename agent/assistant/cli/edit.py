@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
-from agent.assistant.cli.json_output import json_object
-from agent.assistant.cli.listing import keep_listing
-from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, IdArgument, JsonOption, LimitOption, YesOption
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
+from tellback.agent.assistant.cli.json_output import json_object
+from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.options import (
+    DEFAULT_LIMIT,
+    FullOption,
+    IdArgument,
+    JsonOption,
+    LimitOption,
+    YesOption,
+)
+from tellback.agent.assistant.cli.output import (
     fit_line,
     format_minute,
     one_line,
@@ -27,7 +34,7 @@ from agent.assistant.cli.output import (
     print_table,
     print_text,
 )
-from agent.assistant.cli.prompts import (
+from tellback.agent.assistant.cli.prompts import (
     AllowSensitiveOption,
     confirm,
     confirm_sensitive,
@@ -35,13 +42,13 @@ from agent.assistant.cli.prompts import (
     read_text_argument,
     require_terminal_or_yes,
 )
-from agent.assistant.cli.short_ids import resolve_id, resolve_ids, resolve_operation, short_id
-from agent.assistant.cli.text_diff import print_difference
-from agent.assistant.cli.times import parse_time
+from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_ids, resolve_operation, short_id
+from tellback.agent.assistant.cli.text_diff import print_difference
+from tellback.agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from memory.internals import Operation
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory.internals import Operation
 
 _OPERATION_PAGE = 100
 _LISTED_IDS = 5
@@ -274,8 +281,8 @@ def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
     Operations that cannot be undone are passed over with a note: an export, an erasure whose time of grace is over, and
     those that later operations depend on.
     """
-    from memory import CannotUndo
-    from memory.internals import FORGET_KIND, irreversible_reason
+    from tellback.memory import CannotUndo
+    from tellback.memory.internals import FORGET_KIND, irreversible_reason
 
     in_grace, forgotten = opened.memory.soft_deletes.of(opened.namespace), set[str]()
     for last in _standing_operations(opened):

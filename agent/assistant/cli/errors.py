@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from agent.assistant.cli.command_context import global_options
-from agent.assistant.cli.command_groups import COMMANDS
-from agent.assistant.cli.output import one_line, print_note
+from tellback.agent.assistant.cli.command_context import global_options
+from tellback.agent.assistant.cli.command_groups import COMMANDS
+from tellback.agent.assistant.cli.output import one_line, print_note
 
 EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, EXIT_PARTIAL, EXIT_INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 if TYPE_CHECKING:
-    from vectorstore import Finding
+    from tellback.vectorstore import Finding
 
 _HINTS: Final = {
     "NoSuchMemory": "; `tellback memories` lists what there is",
@@ -104,32 +104,32 @@ def exit_if_damaged(damaged: Sequence[Finding]) -> None:
 
 def describe_error(error: BaseException) -> tuple[int, str]:
     """Return the exit code and the line for *error*."""
-    import agent.errors as agent_errors
-    import memory.http
-    import vectorstore
-    from agent.assistant.config import ConfigurationError
+    import tellback.agent.errors as agent_errors
+    import tellback.memory.http
+    from tellback import vectorstore
+    from tellback.agent.assistant.config import ConfigurationError
 
     if isinstance(error, agent_errors.MemoryUnavailable) and error.__cause__ is not None:
         return describe_error(error.__cause__)
     kinds: dict[int, tuple[type[Exception], ...]] = {
         EXIT_USAGE: (
             ConfigurationError,
-            memory.CannotUndo,
-            memory.DuplicateKey,
-            memory.EmbedderMismatch,
-            memory.LoadError,
-            memory.NoSuchMemory,
-            memory.RejectedText,
-            memory.UnreadableExport,
+            tellback.memory.CannotUndo,
+            tellback.memory.DuplicateKey,
+            tellback.memory.EmbedderMismatch,
+            tellback.memory.LoadError,
+            tellback.memory.NoSuchMemory,
+            tellback.memory.RejectedText,
+            tellback.memory.UnreadableExport,
             vectorstore.ArgumentError,
             vectorstore.MissingExtra,
         ),
-        EXIT_ENDPOINT: (memory.http.HttpError, memory.EmbedderError, agent_errors.ProviderError),
+        EXIT_ENDPOINT: (tellback.memory.http.HttpError, tellback.memory.EmbedderError, agent_errors.ProviderError),
         EXIT_FILE: (vectorstore.VectorStoreError,),
-        EXIT_FAILED: (memory.MemoryLayerError, agent_errors.AgentError),
+        EXIT_FAILED: (tellback.memory.MemoryLayerError, agent_errors.AgentError),
     }
     line = one_line(str(error)) or type(error).__name__
-    line += next((hint for kind, hint in _HINTS.items() if isinstance(error, getattr(memory, kind))), "")
+    line += next((hint for kind, hint in _HINTS.items() if isinstance(error, getattr(tellback.memory, kind))), "")
     for code, errors in kinds.items():
         if isinstance(error, errors):
             return code, line

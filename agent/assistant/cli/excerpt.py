@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Final
 
-from agent.assistant.cli.output import escape_controls, has_styles, screen_width, wrap_text
+from tellback.agent.assistant.cli.output import escape_controls, has_styles, screen_width, wrap_text
 
 _LINES: Final = 4
 _LEAST_WORD_LENGTH: Final = 3

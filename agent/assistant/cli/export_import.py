@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import EXIT_FAILED, exit_if_damaged, with_error_report
-from agent.assistant.cli.json_output import json_object
-from agent.assistant.cli.options import JsonOption, QuietOption, parse_filter, parse_scopes
-from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
-from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import EXIT_FAILED, exit_if_damaged, with_error_report
+from tellback.agent.assistant.cli.json_output import json_object
+from tellback.agent.assistant.cli.options import JsonOption, QuietOption, parse_filter, parse_scopes
+from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
+from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
-    from memory.internals import BackfillReport, ImportReport
+    from tellback.memory.internals import BackfillReport, ImportReport
 
 ImportMode: TypeAlias = Literal["merge", "upsert", "replace"]
 TrustName: TypeAlias = Literal["user", "assistant", "tool", "document"]
@@ -91,7 +91,7 @@ def import_own_export(
     """Take in the export *file* of a memory."""
     if mode == "replace" and not dry_run:
         require_terminal_or_yes(yes=yes)
-    from memory.internals import BackfillReport
+    from tellback.memory.internals import BackfillReport
 
     with opened_memory(context, create=not dry_run) as opened:
         memory = opened.memory

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
-from agent.assistant.cli.json_output import json_object
-from agent.assistant.cli.options import (
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
+from tellback.agent.assistant.cli.json_output import json_object
+from tellback.agent.assistant.cli.options import (
     JsonOption,
     YesOption,
     parse_filter,
     parse_scopes,
     with_options,
 )
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.output import (
     fit_line,
     format_count,
     format_day,
@@ -30,13 +30,13 @@ from agent.assistant.cli.output import (
     print_note,
     print_text,
 )
-from agent.assistant.cli.prompts import choose, confirm, require_terminal_or_yes
-from agent.assistant.cli.short_ids import resolve_ids, resolve_operation, resolve_session, short_id
-from agent.assistant.cli.times import parse_duration, parse_time
+from tellback.agent.assistant.cli.prompts import choose, confirm, require_terminal_or_yes
+from tellback.agent.assistant.cli.short_ids import resolve_ids, resolve_operation, resolve_session, short_id
+from tellback.agent.assistant.cli.times import parse_duration, parse_time
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from memory import Memory, Receipt
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory import Memory, Receipt
 
 _LISTED_MEMORIES = 20
 _LIST_INDENT = 5
@@ -186,7 +186,7 @@ def _query_selection(
 
 
 def _verify_receipt(opened: OpenedMemory, path: Path, texts: list[str], *, json: bool) -> None:
-    from memory import read_receipt
+    from tellback.memory import read_receipt
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -217,7 +217,7 @@ def _restore_forgotten(opened: OpenedMemory, operation: str, *, json: bool) -> N
 
 
 def _write_receipt_file(path: Path, receipt: Receipt) -> None:
-    from memory import receipt_text
+    from tellback.memory import receipt_text
 
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
         file.write(receipt_text(receipt) + "\n")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.assistant.cli.command_context import GlobalOptions
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import GlobalOptions
+from tellback.agent.assistant.cli.output import (
     escape_unencodable,
     format_count,
     one_line,
@@ -19,10 +19,10 @@ from agent.assistant.cli.output import (
     print_text,
     shown_path,
 )
-from agent.assistant.synced_folder import synced_warning
+from tellback.agent.assistant.synced_folder import synced_warning
 
 if TYPE_CHECKING:
-    from agent.assistant.config import Configuration
+    from tellback.agent.assistant.config import Configuration
 
 _PURPOSE = "Tellback: a memory that is yours, in one file, for you and your AI agents."
 
@@ -85,11 +85,11 @@ def run_greeting() -> int:
     try:
         greet(GlobalOptions())
     except BrokenPipeError:
-        from agent.assistant.cli.errors import discard_stdout
+        from tellback.agent.assistant.cli.errors import discard_stdout
 
         discard_stdout()
     except (Exception, KeyboardInterrupt) as error:  # the border, as of every command
-        from agent.assistant.cli.errors import report_error
+        from tellback.agent.assistant.cli.errors import report_error
 
         return report_error(error)
     return 0
@@ -100,8 +100,8 @@ def _contents(configuration: Configuration) -> Contents:
     settings = configuration.settings
     if not settings.memory.exists():
         return Contents()
-    from memory.internals import CONVERSATION, DOCUMENTS, lane_counts
-    from vectorstore import NotAStore
+    from tellback.memory.internals import CONVERSATION, DOCUMENTS, lane_counts
+    from tellback.vectorstore import NotAStore
 
     try:
         counts = lane_counts(settings.memory, namespace=settings.namespace)
@@ -122,7 +122,7 @@ def _contents_text(contents: Contents, configuration: Configuration) -> str:
 
 
 def _clients() -> KnownClients:
-    from agent.assistant.clients.registry import CLIENTS
+    from tellback.agent.assistant.clients.registry import CLIENTS
 
     present = [client for client in CLIENTS if client.folder.exists()]
     connected = [client.name for client in present if client.server_file.registered()]

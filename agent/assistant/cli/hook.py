@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import format_minute, print_json, print_text
-from agent.assistant.resident.host import current_folder
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.output import format_minute, print_json, print_text
+from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
-    from agent.assistant.hooks.hook_call import HookReply
+    from tellback.agent.assistant.hooks.hook_call import HookReply
 
 
 def hook(
@@ -31,14 +31,14 @@ def hook(
 ) -> None:
     """Answer a hook of CLIENT: its payload comes on standard input, the reply goes to standard output."""
     compute_in_one_thread()
-    from agent.assistant.hooks.hook_call import HookCall
-    from agent.assistant.hooks.run_log import HookRun, log_run
+    from tellback.agent.assistant.hooks.hook_call import HookCall
+    from tellback.agent.assistant.hooks.run_log import HookRun, log_run
 
     call = HookCall(client, event, {}, "", datetime.now(UTC))
     try:
         call = HookCall(client, event, read_payload(sys.stdin.buffer.read()), _folder(), call.received)
-        from agent.assistant.hooks.hook_settings import HookSettings
-        from agent.assistant.hooks.service import serve_hook
+        from tellback.agent.assistant.hooks.hook_settings import HookSettings
+        from tellback.agent.assistant.hooks.service import serve_hook
 
         with opened_memory(context, create=True) as opened:
             settings = HookSettings.of(opened.settings)
@@ -76,7 +76,7 @@ def pause(context: typer.Context, json: JsonOption = False) -> None:
 
     It lasts until `tellback hooks resume`. In one project, a file `.tellback-off` in its folder does the same.
     """
-    from agent.assistant.hooks import run_log
+    from tellback.agent.assistant.hooks import run_log
 
     run_log.pause()
     if json:
@@ -88,7 +88,7 @@ def pause(context: typer.Context, json: JsonOption = False) -> None:
 @with_error_report
 def resume(context: typer.Context, json: JsonOption = False) -> None:
     """Have the hooks in all clients go on after a pause."""
-    from agent.assistant.hooks import run_log
+    from tellback.agent.assistant.hooks import run_log
 
     since = run_log.paused_since()
     run_log.resume()

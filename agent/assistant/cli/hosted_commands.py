@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.backup_process import start_if_due
-from agent.assistant.cli.app import run_command_line
-from agent.assistant.config import CONFIG_VARIABLE, AssistantSettings
-from agent.assistant.resident import wire
-from agent.assistant.resident.host import CapturedStream, Host, hosted
-from agent.assistant.resident.memory_pool import MemoryPool
-from agent.assistant.resident.server import CommandOutput, resident_bytes
-from agent.assistant.wiring import OpenedMemory
+from tellback.agent.assistant.backup_process import start_if_due
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.config import CONFIG_VARIABLE, AssistantSettings
+from tellback.agent.assistant.resident import wire
+from tellback.agent.assistant.resident.host import CapturedStream, Host, hosted
+from tellback.agent.assistant.resident.memory_pool import MemoryPool
+from tellback.agent.assistant.resident.server import CommandOutput, resident_bytes
+from tellback.agent.assistant.wiring import OpenedMemory
 
 _QUIET: Final = 0.2
 """Seconds after a request in which the next one often comes."""

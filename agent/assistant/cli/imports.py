@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, opened_memory, run
-from agent.assistant.cli.documents import ingest
-from agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE, with_error_report
-from agent.assistant.cli.export_import import ImportMode, TrustName, import_own_export
-from agent.assistant.cli.options import JsonOption, QuietOption, YesOption, with_options
-from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
+from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run
+from tellback.agent.assistant.cli.documents import ingest
+from tellback.agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.export_import import ImportMode, TrustName, import_own_export
+from tellback.agent.assistant.cli.options import JsonOption, QuietOption, YesOption, with_options
+from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from agent.assistant.clients.transcript import ConversationSource
-    from agent.assistant.importers.tables import TableFormat, TableReport
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.clients.transcript import ConversationSource
+    from tellback.agent.assistant.importers.tables import TableFormat, TableReport
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 _TABLE_PANEL = "Of CSV and JSON Lines: which column holds what"
 
@@ -73,7 +73,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
     Of conversations, what you typed is kept as your words, and the answers as answers, with their times. With --from a
     client (claude-code, codex, cursor, gemini-cli) and no FILE, its own transcripts are read.
     """
-    from agent.assistant.importers.registry import MARKDOWN, TELLBACK, conversation_source
+    from tellback.agent.assistant.importers.registry import MARKDOWN, TELLBACK, conversation_source
 
     files = options.files or []
     for file in files:
@@ -115,7 +115,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
 
 def _recognised(files: Sequence[Path]) -> str:
     """Return the format that all *files* have; an unknown format, or several, raise ``BadParameter``."""
-    from agent.assistant.importers.registry import FORMATS, recognised_format
+    from tellback.agent.assistant.importers.registry import FORMATS, recognised_format
 
     if not files:
         raise typer.BadParameter("a file to import, or --from CLIENT, is needed", param_hint="FILE")
@@ -135,8 +135,8 @@ def _recognised(files: Sequence[Path]) -> str:
 
 def _refuse_unused(options: ImportOptions, name: str) -> None:
     """Raise ``BadParameter`` for an option that the format *name* does not use."""
-    from agent.assistant.importers.registry import TELLBACK
-    from agent.assistant.importers.tables import TABLE_FORMATS
+    from tellback.agent.assistant.importers.registry import TELLBACK
+    from tellback.agent.assistant.importers.tables import TABLE_FORMATS
 
     columns = {"--text": options.text, "--time": options.time, "--tags": options.tags}
     unused = [option for option, value in columns.items() if value is not None and name not in TABLE_FORMATS]
@@ -148,9 +148,9 @@ def _refuse_unused(options: ImportOptions, name: str) -> None:
 
 def _source_files(source: ConversationSource, files: Sequence[Path]) -> list[Path]:
     """Return the files with conversations of *source*: those in *files*, or without any, in its default places."""
-    from agent.assistant.clients.registry import HOOK_CLIENTS
-    from agent.assistant.importers.export_files import export_files
-    from agent.assistant.importers.registry import LLM
+    from tellback.agent.assistant.clients.registry import HOOK_CLIENTS
+    from tellback.agent.assistant.importers.export_files import export_files
+    from tellback.agent.assistant.importers.registry import LLM
 
     client = next((client for client in HOOK_CLIENTS if client.name == source.name), None)
     if client is not None:
@@ -183,8 +183,8 @@ def _opened_for(context: typer.Context, *, dry_run: bool) -> Iterator[OpenedMemo
 def _import_conversations(
     context: typer.Context, source: ConversationSource, paths: Sequence[Path], options: ImportOptions
 ) -> None:
-    from agent.assistant.hooks.hook_settings import HookSettings
-    from agent.assistant.hooks.transcript_import import import_transcripts
+    from tellback.agent.assistant.hooks.hook_settings import HookSettings
+    from tellback.agent.assistant.hooks.transcript_import import import_transcripts
 
     with (
         _opened_for(context, dry_run=options.dry_run) as opened,
@@ -217,8 +217,8 @@ def _import_conversations(
 
 
 def _import_tables(context: typer.Context, format: TableFormat, files: Sequence[Path], options: ImportOptions) -> None:
-    from agent.assistant.importers.tables import WITHOUT_TEXT, ColumnNames, TableReport, import_table
-    from memory import Trust
+    from tellback.agent.assistant.importers.tables import WITHOUT_TEXT, ColumnNames, TableReport, import_table
+    from tellback.memory import Trust
 
     report = TableReport(format, options.dry_run)
     columns = ColumnNames(text=options.text, time=options.time, tags=options.tags)

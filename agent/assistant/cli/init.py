@@ -13,17 +13,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from agent.assistant.cli.command_context import GlobalOptions, global_options, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import print_json, print_labelled, print_note, print_text, shown_path
-from agent.assistant.cli.prompts import ask_line, confirm, read_text_argument
-from agent.assistant.cli.set_up_model import ModelChoice, choose_model, default_model, named_model
-from agent.assistant.cli.waiting import WaitingStatus
-from agent.assistant.config import AssistantSettings, Configuration, UnusableSetting, checked_setting, with_settings
-from agent.assistant.local_time import machine_zone
-from agent.assistant.model_servers import FoundServers, find_servers
-from agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
+from tellback.agent.assistant.cli.command_context import GlobalOptions, global_options, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.output import print_json, print_labelled, print_note, print_text, shown_path
+from tellback.agent.assistant.cli.prompts import ask_line, confirm, read_text_argument
+from tellback.agent.assistant.cli.set_up_model import ModelChoice, choose_model, default_model, named_model
+from tellback.agent.assistant.cli.waiting import WaitingStatus
+from tellback.agent.assistant.config import (
+    AssistantSettings,
+    Configuration,
+    UnusableSetting,
+    checked_setting,
+    with_settings,
+)
+from tellback.agent.assistant.local_time import machine_zone
+from tellback.agent.assistant.model_servers import FoundServers, find_servers
+from tellback.agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 
 _FACTS_COST: Final = "one more request each time, of about 400 tokens, your words and what is known of them"
 _NO_MODEL: Final = "none: questions are answered with quotes from the memory"
@@ -166,7 +172,7 @@ def _ask_setting(name: str, question: str, suggested: str | None) -> str | None:
 
 def _ask_language(suggested: str | None) -> str | None:
     """Ask for the language of the new memory; None for English."""
-    from vectorstore import ArgumentError
+    from tellback.vectorstore import ArgumentError
 
     locale = (os.environ.get("LC_ALL") or os.environ.get("LANG") or "en").partition("_")[0].lower()
     suggested = suggested or (locale if len(locale) == 2 else "en")
@@ -180,8 +186,8 @@ def _ask_language(suggested: str | None) -> str | None:
 
 def _known_language(language: str) -> str | None:
     """Return *language* if texts of it can be analyzed, None for English; an unknown one raises ``ArgumentError``."""
-    from memory.internals import analyzer_language
-    from vectorstore import Analyzer
+    from tellback.memory.internals import analyzer_language
+    from tellback.vectorstore import Analyzer
 
     return None if Analyzer(analyzer_language(language)).language == "english" else language
 
@@ -198,11 +204,11 @@ def _login_name() -> str | None:
 
 
 def _write(configuration: Configuration, values: Mapping[str, str | bool | None], model: ModelChoice | None) -> None:
-    from agent.assistant.config_file import write_settings
+    from tellback.agent.assistant.config_file import write_settings
 
     write_settings(configuration.path, {**({} if model is None else model.values), **values})
     if model is not None and model.key is not None:
-        from agent.assistant.key_store import keep_key, keys_path
+        from tellback.agent.assistant.key_store import keep_key, keys_path
 
         keep_key(keys_path(configuration.path), model.address, model.key)
 
@@ -253,7 +259,7 @@ def _key_line(configuration: Configuration) -> str | None:
     name = settings.key_setting
     if settings.model is None or name is None or (key := getattr(settings, name)) is None:
         return None
-    from agent.assistant.key_store import kept_in, keys_path
+    from tellback.agent.assistant.key_store import kept_in, keys_path
 
     origin, path = configuration.origins[name], keys_path(configuration.path)
     if origin not in ("keyring", str(path)):

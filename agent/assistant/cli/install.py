@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import global_options
-from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import print_json, print_note, print_table, print_text
-from agent.assistant.local_time import local_now
+from tellback.agent.assistant.cli.command_context import global_options
+from tellback.agent.assistant.cli.errors import EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from tellback.agent.assistant.local_time import local_now
 
 if TYPE_CHECKING:
-    from agent.assistant.clients.client import Client
-    from agent.assistant.clients.config_files import FileChange
-    from agent.assistant.clients.registration import Launch
-    from agent.assistant.config import Configuration
+    from tellback.agent.assistant.clients.client import Client
+    from tellback.agent.assistant.clients.config_files import FileChange
+    from tellback.agent.assistant.clients.registration import Launch
+    from tellback.agent.assistant.config import Configuration
 
 _PASSED_ON = ("memory", "namespace")
 """Settings passed on to the client's processes where an option or the environment set them."""
@@ -41,10 +41,10 @@ def install(
     if client is None:
         _list_clients(json=json)
         return
-    from agent.assistant.clients.config_files import write_changes
-    from agent.assistant.clients.installation import planned_changes
-    from agent.assistant.clients.registration import start_failure
-    from agent.assistant.clients.registry import client_named
+    from tellback.agent.assistant.clients.config_files import write_changes
+    from tellback.agent.assistant.clients.installation import planned_changes
+    from tellback.agent.assistant.clients.registration import start_failure
+    from tellback.agent.assistant.clients.registry import client_named
 
     chosen = client_named(client)
     launch = None if remove else _launch(global_options(context).configuration())
@@ -81,8 +81,8 @@ def _print_changes(client: Client, changed: list[FileChange], *, dry_run: bool) 
 
 
 def _launch(configuration: Configuration) -> Launch:
-    from agent.assistant.clients.registration import Launch, own_program
-    from agent.assistant.hooks.hook_settings import HOOK_SECONDS
+    from tellback.agent.assistant.clients.registration import Launch, own_program
+    from tellback.agent.assistant.hooks.hook_settings import HOOK_SECONDS
 
     options: list[str] = []
     for name in _PASSED_ON:
@@ -93,7 +93,7 @@ def _launch(configuration: Configuration) -> Launch:
 
 
 def _list_clients(*, json: bool) -> None:
-    from agent.assistant.clients.registry import CLIENTS
+    from tellback.agent.assistant.clients.registry import CLIENTS
 
     rows = [
         {

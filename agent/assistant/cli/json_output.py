@@ -10,9 +10,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from agent.context_items import AnswerCitation
-    from memory import Hit, Memory, RecallResult, Receipt
-    from memory.internals import Evaluation, IngestReport, StoredMessage
+    from tellback.agent.context_items import AnswerCitation
+    from tellback.memory import Hit, Memory, RecallResult, Receipt
+    from tellback.memory.internals import Evaluation, IngestReport, StoredMessage
 
 _KEYS: Final = {
     "BackupFile": "path at bytes automatic note",
@@ -66,7 +66,7 @@ def _fields(value: object, keys: str) -> dict[str, Any]:
 
 def _memory_json(memory: Memory) -> dict[str, Any]:
     """Return one memory, its source among its own fields."""
-    from memory import Source
+    from tellback.memory import Source
 
     source = memory.source or Source()
     place = {"source": source.document, **_fields(source, "title page heading start end")}
@@ -105,7 +105,7 @@ def _citation_json(citation: AnswerCitation) -> dict[str, Any]:
 
 def _receipt_json(receipt: Receipt) -> Any:
     """Return a receipt of erasure: ids, counts and keyed hashes, never words; ``read_receipt`` accepts it."""
-    from memory import receipt_text
+    from tellback.memory import receipt_text
 
     return json.loads(receipt_text(receipt))
 

@@ -18,13 +18,13 @@ def main() -> None:
     """
     _open_closed_streams()
     try:
-        from agent.assistant.resident.client import command_name, run_by_resident
+        from tellback.agent.assistant.resident.client import command_name, run_by_resident
 
         if command_name(sys.argv[1:]) == "hook":
             _run_hook()
         if run_by_resident(sys.argv[1:], os.environ):
             os._exit(0)  # nothing is left to clean up, and an orderly exit takes a tenth of a hook's time
-        from agent.assistant.cli import main as run
+        from tellback.agent.assistant.cli import main as run
     except ImportError as error:
         expected = ("Python finds ", "Tellback needs ")
         problem = _foreign_agent() or (str(error) if str(error).startswith(expected) else "")
@@ -37,11 +37,11 @@ def main() -> None:
 
 def _run_hook() -> NoReturn:
     """Run a hook and end the process with exit code 0: clients take 2 for a veto, and show the user any other code."""
-    from agent.assistant.resident.client import run_by_resident
+    from tellback.agent.assistant.resident.client import run_by_resident
 
     try:
         if not run_by_resident(sys.argv[1:], os.environ):
-            from agent.assistant.cli import main as run
+            from tellback.agent.assistant.cli import main as run
 
             run()
     except BaseException:  # noqa: S110 - the hook itself logs its failures; `tellback --debug hook` shows others

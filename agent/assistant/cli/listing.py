@@ -17,13 +17,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from agent.assistant.resident.host import current_host
-from agent.assistant.resident.wire import terminal_name
+from tellback.agent.assistant.resident.host import current_host
+from tellback.agent.assistant.resident.wire import terminal_name
 
 if TYPE_CHECKING:
     import typer
 
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 ListingKind: TypeAlias = Literal["memories", "operations", "sessions", "citations"]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.backup_process import DailyBackupWatch, start_if_due
-from agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.output import print_note
+from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.output import print_note
 
 if TYPE_CHECKING:
-    from agent.assistant.config import Configuration
-    from vectorstore import Filter
+    from tellback.agent.assistant.config import Configuration
+    from tellback.vectorstore import Filter
 
 TOKEN_VARIABLE = "TELLBACK_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8931
@@ -46,13 +46,13 @@ def mcp(
     compute_in_one_thread()
     configuration = global_options(context).configuration()
     if check:
-        from agent.mcp.server import import_server_class
+        from tellback.agent.mcp.server import import_server_class
 
         import_server_class()
         print_note("the server can start")
         return
-    from agent.assistant.wiring import make_memory_server_of, open_configured_memory
-    from agent.mcp.transports import serve_http, serve_stdio
+    from tellback.agent.assistant.wiring import make_memory_server_of, open_configured_memory
+    from tellback.agent.mcp.transports import serve_http, serve_stdio
 
     async def serve() -> None:
         # A client waits for the list of tools, which needs no memory; opening one may take seconds the first time.
@@ -89,8 +89,8 @@ def mcp(
 
 def _project_filter() -> Filter | None:
     """Return the filter of the git repository in which a client started this process; None elsewhere."""
-    from agent.assistant.clients.project import project_of
-    from agent.assistant.hooks.answer import project_filter
+    from tellback.agent.assistant.clients.project import project_of
+    from tellback.agent.assistant.hooks.answer import project_filter
 
     project = project_of(Path.cwd())
     root = None if project is None else project.root
@@ -99,7 +99,7 @@ def _project_filter() -> Filter | None:
 
 def _token(configuration: Configuration) -> tuple[str, str]:
     """Return the token, and the shell expression that yields it."""
-    from agent.mcp.transports import read_or_make_token
+    from tellback.agent.mcp.transports import read_or_make_token
 
     if token := os.environ.get(TOKEN_VARIABLE):
         return token, f"${TOKEN_VARIABLE}"
@@ -111,7 +111,7 @@ def _announce(configuration: Configuration, address: str, place: str) -> None:
     print_note(f"Serving {configuration.settings.memory} at {address}; Ctrl-C ends it.")
     print_note("A client must send the token, for example:")
     print_note(f'  claude mcp add --transport http tellback {address} --header "Authorization: Bearer {place}"')
-    from memory.internals import is_loopback
+    from tellback.memory.internals import is_loopback
 
     if not is_loopback(address):
         print_note("This address is open to the network, and HTTP is not encrypted: put a proxy with TLS before it.")

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.json_output import json_object
-from agent.assistant.cli.listing import keep_listing
-from agent.assistant.cli.options import (
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.json_output import json_object
+from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.options import (
     DEFAULT_LIMIT,
     AsOfOption,
     FullOption,
@@ -26,7 +26,7 @@ from agent.assistant.cli.options import (
     parse_scopes,
     with_options,
 )
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.output import (
     demotion_marks,
     format_count,
     format_day,
@@ -38,8 +38,8 @@ from agent.assistant.cli.output import (
     print_text,
     version_line,
 )
-from agent.assistant.cli.short_ids import resolve_id, resolve_session, short_id
-from agent.assistant.cli.times import parse_time
+from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_session, short_id
+from tellback.agent.assistant.cli.times import parse_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show everything about memory ID."""
-    from memory import ArgumentError
+    from tellback.memory import ArgumentError
 
     with opened_memory(context) as opened:
         id = resolve_id(opened, id)

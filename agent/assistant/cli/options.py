@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_type_h
 
 import typer
 
-from agent.assistant.cli.command_context import run
-from agent.assistant.cli.times import parse_time
+from tellback.agent.assistant.cli.command_context import run
+from tellback.agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from vectorstore import Filter
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.vectorstore import Filter
 
 OptionsT = TypeVar("OptionsT")
 

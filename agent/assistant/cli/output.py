@@ -25,15 +25,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
-from agent.assistant.cli.json_output import json_object
-from agent.assistant.local_time import to_local
-from agent.assistant.resident.host import current_environment, current_host
+from tellback.agent.assistant.cli.json_output import json_object
+from tellback.agent.assistant.local_time import to_local
+from tellback.agent.assistant.resident.host import current_environment, current_host
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from memory import LongTermMemory, Memory
-    from memory.internals import MemoryChange, Operation, TermMatch
+    from tellback.memory import LongTermMemory, Memory
+    from tellback.memory.internals import MemoryChange, Operation, TermMatch
 
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
@@ -45,7 +45,7 @@ _CONTROL_CHARACTERS = re.compile(
 
 def describe_profile(memory: LongTermMemory) -> str:
     """Return the profile of the memory's embedder in words: the weights of its cosines, and how they are known."""
-    from memory.internals import known_profile
+    from tellback.memory.internals import known_profile
 
     space = memory.store.space
     if space is None:
@@ -339,7 +339,7 @@ def operation_line(operation: Operation, memory: str | None = None) -> str:
 
 def demotion_marks(memory: Memory) -> list[str]:
     """Return why *memory* is not recalled by default: "question", "small talk", "demoted"; nothing for evidence."""
-    from memory.internals import with_utterance
+    from tellback.memory.internals import with_utterance
 
     judged = with_utterance(memory)
     if judged.is_evidence or judged.utterance is None:

@@ -69,9 +69,9 @@ def run_plain_recall(arguments: Sequence[str]) -> int | None:
         return None
     if any(stream.encoding.lower() not in ("utf-8", "utf8") for stream in streams):
         return None
-    from agent.assistant.cli.command_context import GlobalOptions, compute_in_one_thread
-    from agent.assistant.cli.output import escape_unencodable
-    from agent.assistant.cli.recall_output import print_recall
+    from tellback.agent.assistant.cli.command_context import GlobalOptions, compute_in_one_thread
+    from tellback.agent.assistant.cli.output import escape_unencodable
+    from tellback.agent.assistant.cli.recall_output import print_recall
 
     escape_unencodable()
     compute_in_one_thread()
@@ -79,11 +79,11 @@ def run_plain_recall(arguments: Sequence[str]) -> int | None:
     try:
         print_recall(context, " ".join(call.words), call.k, json=call.json, **call.options)
     except BrokenPipeError:
-        from agent.assistant.cli.errors import discard_stdout
+        from tellback.agent.assistant.cli.errors import discard_stdout
 
         discard_stdout()
     except (Exception, KeyboardInterrupt) as error:  # the border, as of every command
-        from agent.assistant.cli.errors import report_error
+        from tellback.agent.assistant.cli.errors import report_error
 
         return report_error(error)
     return 0

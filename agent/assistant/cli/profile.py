@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import describe_error, with_error_report
-from agent.assistant.cli.listing import keep_listing
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import describe_error, with_error_report
+from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.output import (
     format_count,
     format_day,
     hang,
@@ -21,12 +21,12 @@ from agent.assistant.cli.output import (
     print_note,
     print_text,
 )
-from agent.assistant.cli.waiting import WaitingStatus
+from tellback.agent.assistant.cli.waiting import WaitingStatus
 
 if TYPE_CHECKING:
-    from agent.assistant.profile_text import ProfileText
-    from agent.assistant.wiring import OpenedMemory
-    from memory.internals import Profile, ProfileEntry
+    from tellback.agent.assistant.profile_text import ProfileText
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory.internals import Profile, ProfileEntry
 
 _LIMIT: Final = 5
 _ALL: Final = 10_000
@@ -66,8 +66,8 @@ def profile(
 
 def _described(opened: OpenedMemory, profile: Profile, *, shown: bool) -> ProfileText | None:
     """Return the *profile* in a model's words; None where the model fails, which is printed."""
-    from agent.assistant.profile_text import describe_profile
-    from agent.assistant.wiring import make_http_client, make_provider
+    from tellback.agent.assistant.profile_text import describe_profile
+    from tellback.agent.assistant.wiring import make_http_client, make_provider
 
     settings = opened.settings
 

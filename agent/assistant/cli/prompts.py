@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from agent.assistant.cli.command_context import run
-from agent.assistant.cli.errors import EXIT_FAILED
-from agent.assistant.cli.keyboard import answering_keyboard
-from agent.assistant.cli.output import one_line, print_note, screen_width, wrap_text
-from agent.assistant.cli.short_ids import short_id
-from agent.assistant.cli.text_diff import print_difference
+from tellback.agent.assistant.cli.command_context import run
+from tellback.agent.assistant.cli.errors import EXIT_FAILED
+from tellback.agent.assistant.cli.keyboard import answering_keyboard
+from tellback.agent.assistant.cli.output import one_line, print_note, screen_width, wrap_text
+from tellback.agent.assistant.cli.short_ids import short_id
+from tellback.agent.assistant.cli.text_diff import print_difference
 
 if TYPE_CHECKING:
-    from agent.approval import ApprovalRequest
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.approval import ApprovalRequest
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 YES_ANSWERS = ("y", "yes")
 NO_ANSWERS = ("n", "no", "none")
@@ -135,7 +135,7 @@ AllowSensitiveOption: TypeAlias = Annotated[
 
 def confirm_sensitive(words: str, *, allowed: bool) -> bool:
     """Return whether *words* hold a secret that is to be kept; raise if it is neither allowed nor confirmed."""
-    from memory.internals import find_secrets
+    from tellback.memory.internals import find_secrets
 
     kinds = ", ".join(dict.fromkeys(span.kind for span in find_secrets(words)))
     if not kinds or allowed:
@@ -163,7 +163,7 @@ async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, int
 
     The event loop waits meanwhile: nothing else goes on in a conversation, and the line that is typed is the answer.
     """
-    from agent.approval import ApprovalDecision, ApprovalStatus
+    from tellback.agent.approval import ApprovalDecision, ApprovalStatus
 
     if not interactive:
         request.answer(ApprovalDecision(ApprovalStatus.UNAVAILABLE, "nobody sits at a terminal"))
@@ -226,6 +226,6 @@ def _answered_yes(question: str) -> bool:
 
 
 def _excerpt(text: str) -> str:
-    from agent.errors import shorten
+    from tellback.agent.errors import shorten
 
     return shorten(one_line(text), _EXCERPT_LENGTH)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import (
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import (
     AsOfOption,
     CollectionOption,
     FullOption,
@@ -25,7 +25,7 @@ from agent.assistant.cli.options import (
     chosen_documents,
     parse_scopes,
 )
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.output import (
     format_count,
     one_line,
     print_json,
@@ -35,15 +35,15 @@ from agent.assistant.cli.output import (
     progress_bar,
     score_line,
 )
-from agent.assistant.cli.prompts import read_text_argument
-from agent.assistant.cli.recall_output import print_recall
-from agent.assistant.cli.short_ids import resolve_id
-from agent.assistant.cli.times import parse_time
+from tellback.agent.assistant.cli.prompts import read_text_argument
+from tellback.agent.assistant.cli.recall_output import print_recall
+from tellback.agent.assistant.cli.short_ids import resolve_id
+from tellback.agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from memory import RecallOptions
-    from memory.internals import ConfidenceInterval, Evaluation
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory import RecallOptions
+    from tellback.memory.internals import ConfidenceInterval, Evaluation
 
 _EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
 
@@ -83,7 +83,7 @@ def recall(
     words = read_text_argument(question, name="QUESTION", what="a question")
     if around != "exchange" and not (around.isascii() and around.isdigit()):
         raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
-    from memory.internals import DOCUMENTS
+    from tellback.memory.internals import DOCUMENTS
 
     turns: int | Literal["exchange"] = "exchange" if around == "exchange" else int(around)
 
@@ -163,8 +163,8 @@ def evaluate_memory(
 
     It is asked by words alone, as it is set up, and with the embedder or the settings named here; nothing is changed.
     """
-    from agent.assistant.wiring import changed_recall_settings, make_named_embedder
-    from memory import evaluate
+    from tellback.agent.assistant.wiring import changed_recall_settings, make_named_embedder
+    from tellback.memory import evaluate
 
     with opened_memory(context) as opened, progress_bar("eval", quiet=json) as advance:
         changed = changed_recall_settings(opened.memory.recall_settings, setting) if setting else None

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
-from agent.assistant.cli.command_context import GlobalOptions, opened_memory, run
-from agent.assistant.cli.excerpt import excerpt, question_pattern
-from agent.assistant.cli.json_output import found_json
-from agent.assistant.cli.listing import keep_listing
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import GlobalOptions, opened_memory, run
+from tellback.agent.assistant.cli.excerpt import excerpt, question_pattern
+from tellback.agent.assistant.cli.json_output import found_json
+from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.output import (
     describe_profile,
     format_day,
     hang,
@@ -26,12 +26,12 @@ from agent.assistant.cli.output import (
     print_text,
     score_line,
 )
-from agent.assistant.cli.short_ids import short_id
-from agent.assistant.local_time import to_local
+from tellback.agent.assistant.cli.short_ids import short_id
+from tellback.agent.assistant.local_time import to_local
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from memory import Hit, RecallOptions, RecallResult
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory import Hit, RecallOptions, RecallResult
 
 _ABSTENTION_NOTES = {
     "nothing": "not sure that this is about it; the nearest:",
@@ -77,7 +77,7 @@ def print_recall(
 def _print_hits(
     result: RecallResult, pattern: re.Pattern[str] | None, language: str, *, explain: bool, full: bool
 ) -> None:
-    from memory.internals import CONVERSATION, with_days
+    from tellback.memory.internals import CONVERSATION, with_days
 
     shortened = False
     for text in result.notes:

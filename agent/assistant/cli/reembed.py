@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, opened_memory, run
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
+from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from memory.internals import ReembeddingProgress
+    from tellback.memory.internals import ReembeddingProgress
 
 
 @with_error_report
@@ -40,7 +40,7 @@ def reembed(
     """
     if abandon and (again or no_switch or download):
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
-    from agent.assistant.wiring import download_models, make_reembedding_target
+    from tellback.agent.assistant.wiring import download_models, make_reembedding_target
 
     if download:
         download_models(global_options(context).configuration().settings)
@@ -53,7 +53,7 @@ def reembed(
                 print_text("dropped; the vectors in use stay" if dropped else "no re-embedding was under way")
             return
         if opened.memory.embedder is None:
-            from vectorstore import MissingExtra
+            from tellback.vectorstore import MissingExtra
 
             local = MissingExtra("it", "local").install
             raise typer.BadParameter(

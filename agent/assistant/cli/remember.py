@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
-from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
-from agent.assistant.cli.options import JsonOption, parse_scopes, with_options
-from agent.assistant.cli.output import fit_line, format_minute, one_line, print_json, print_note, print_text
-from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
-from agent.assistant.cli.short_ids import resolve_ids, short_id
-from agent.assistant.cli.times import parse_time
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
+from tellback.agent.assistant.cli.errors import EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.options import JsonOption, parse_scopes, with_options
+from tellback.agent.assistant.cli.output import fit_line, format_minute, one_line, print_json, print_note, print_text
+from tellback.agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
+from tellback.agent.assistant.cli.short_ids import resolve_ids, short_id
+from tellback.agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from memory import Memory, Report
+    from tellback.memory import Memory, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class RememberOptions:
 
     def memory(self, text: str) -> Memory:
         """Return the memory of *text*; ask first if it looks like a secret."""
-        from memory import Memory
+        from tellback.memory import Memory
 
         return Memory(
             text=text,
@@ -79,7 +79,7 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
     """
     compute_in_one_thread()
     item = options.memory(read_text_argument(options.text, name="TEXT", what="something to remember"))
-    from memory.internals import Outcome
+    from tellback.memory.internals import Outcome
 
     with opened_memory(context, create=True) as opened:
         replaces = resolve_ids(opened, options.replaces or (), changes=True)

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import typer
 
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import format_count, print_json, print_text
-from agent.assistant.resident import wire
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.output import format_count, print_json, print_text
+from tellback.agent.assistant.resident import wire
 
 _SECONDS_TO_ANSWER: Final = 2.0
 _SECONDS_TO_END: Final = 15.0

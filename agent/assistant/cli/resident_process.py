@@ -17,14 +17,14 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final
 
-from agent.assistant.resident import wire
-from agent.assistant.resident.client import file_stamp
+from tellback.agent.assistant.resident import wire
+from tellback.agent.assistant.resident.client import file_stamp
 
 EXIT_SWITCHED_OFF: Final = 3
 _SECONDS_FOR_LOCK: Final = 0.5
 _LOG_BYTES: Final = 200_000
 _OBJECTS_PER_COLLECTION: Final = 100_000
-_log = logging.getLogger("agent.assistant.resident")
+_log = logging.getLogger("tellback.agent.assistant.resident")
 
 
 def main() -> None:
@@ -81,7 +81,7 @@ def _listen(path: str) -> socket.socket:
 
 def _is_switched_off(path: str) -> bool:
     """Return whether the settings want no resident; where the configuration file says so, write a mark for clients."""
-    from agent.assistant.config import ConfigurationError, load_configuration
+    from tellback.agent.assistant.config import ConfigurationError, load_configuration
 
     try:
         configuration = load_configuration(flags={}, environ=os.environ)
@@ -96,9 +96,9 @@ def _is_switched_off(path: str) -> bool:
 
 
 def _serve(listener: socket.socket, path: str, lock: int) -> None:
-    from agent.assistant.cli.hosted_commands import HostedCommands
-    from agent.assistant.resident.host import route_standard_streams
-    from agent.assistant.resident.server import ResidentServer
+    from tellback.agent.assistant.cli.hosted_commands import HostedCommands
+    from tellback.agent.assistant.resident.host import route_standard_streams
+    from tellback.agent.assistant.resident.server import ResidentServer
 
     commands = HostedCommands()
     server = ResidentServer(listener, path, commands=commands, on_withdrawn=lambda: os.close(lock))

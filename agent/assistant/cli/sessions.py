@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import exit_if_damaged, with_error_report
-from agent.assistant.cli.listing import keep_listing, listing_number
-from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption
-from agent.assistant.cli.output import (
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.errors import exit_if_damaged, with_error_report
+from tellback.agent.assistant.cli.listing import keep_listing, listing_number
+from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption
+from tellback.agent.assistant.cli.output import (
     format_count,
     format_minute,
     one_line,
@@ -23,13 +23,13 @@ from agent.assistant.cli.output import (
     print_table,
     print_text,
 )
-from agent.assistant.cli.short_ids import resolve_session, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_session, short_id
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from memory import Message
-    from memory.internals import SessionInfo, StoredMessage
-    from vectorstore import Finding
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory import Message
+    from tellback.memory.internals import SessionInfo, StoredMessage
+    from tellback.vectorstore import Finding
 
 _SEARCHED_HITS: Final = 50
 _LEAST_SHARE: Final = 0.5
@@ -97,7 +97,7 @@ async def _find_sessions(opened: OpenedMemory, words: str, limit: int) -> list[S
 
 def known_session(opened: OpenedMemory, word: str) -> str:
     """Return the id of the session that *word* names; where there is none, ``BadParameter`` suggests similar names."""
-    from memory.internals import redact_secrets
+    from tellback.memory.internals import redact_secrets
 
     id = resolve_session(opened, word)
     sessions = run(opened.memory.conversations.sessions(namespace=opened.namespace))
@@ -117,8 +117,8 @@ def known_session(opened: OpenedMemory, word: str) -> str:
 
 def new_session(opened: OpenedMemory, name: str | None) -> str:
     """Return the id of a new session: *name*, or a random one for None; an unusable or taken name is an error."""
-    from agent.configuration import new_session_id
-    from memory.internals import find_secrets
+    from tellback.agent.configuration import new_session_id
+    from tellback.memory.internals import find_secrets
 
     if name is None:
         return new_session_id()
@@ -140,7 +140,7 @@ def show_session(
     json: JsonOption = False,
 ) -> None:
     """Show what was said in SESSION, oldest first."""
-    from memory import ArgumentError
+    from tellback.memory import ArgumentError
 
     with opened_memory(context) as opened:
         session = resolve_session(opened, session)
@@ -163,8 +163,8 @@ async def _load_with_quotes(
     opened: OpenedMemory, session: str, limit: int | None, on_damage: Callable[[Finding], object]
 ) -> list[StoredMessage]:
     """Return the messages without damaged ones; quotes stored as ids of memories get their words."""
-    from agent.turn_store import with_quoted_words
-    from memory import SqliteHistory
+    from tellback.agent.turn_store import with_quoted_words
+    from tellback.memory import SqliteHistory
 
     history = opened.memory.conversations
     assert isinstance(history, SqliteHistory), "that of a memory file is"

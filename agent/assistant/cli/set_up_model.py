@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from agent.assistant.cli.command_context import run
-from agent.assistant.cli.errors import describe_error
-from agent.assistant.cli.output import format_count, one_line, print_note
-from agent.assistant.cli.prompts import ask_line, hidden_line
-from agent.assistant.config import AssistantSettings, Configuration, ConfigurationError
-from agent.assistant.model_servers import SERVICES, FoundServers, ModelServer, find_servers, server_at
-from agent.assistant.setting_checks import NO_MODEL
-from agent.providers.open import PROVIDER_KINDS
+from tellback.agent.assistant.cli.command_context import run
+from tellback.agent.assistant.cli.errors import describe_error
+from tellback.agent.assistant.cli.output import format_count, one_line, print_note
+from tellback.agent.assistant.cli.prompts import ask_line, hidden_line
+from tellback.agent.assistant.config import AssistantSettings, Configuration, ConfigurationError
+from tellback.agent.assistant.model_servers import SERVICES, FoundServers, ModelServer, find_servers, server_at
+from tellback.agent.assistant.setting_checks import NO_MODEL
+from tellback.agent.providers.open import PROVIDER_KINDS
 
 _LISTED_MODELS: Final = 20
 _NAMED_IN_NOTE: Final = 3

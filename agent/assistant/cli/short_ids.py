@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from agent.assistant.cli.command_context import run
-from agent.assistant.cli.listing import changed_since_listed, listed_id, listing_number
-from agent.assistant.cli.output import fit_line, one_line, print_note
+from tellback.agent.assistant.cli.command_context import run
+from tellback.agent.assistant.cli.listing import changed_since_listed, listed_id, listing_number
+from tellback.agent.assistant.cli.output import fit_line, one_line, print_note
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 SHORT_LENGTH: Final = 5
 _LEAST_LENGTH: Final = 4

@@ -6,7 +6,7 @@ import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
-from agent.assistant.cli.output import console, one_line, screen_width
+from tellback.agent.assistant.cli.output import console, one_line, screen_width
 
 if TYPE_CHECKING:
     from rich.text import Text

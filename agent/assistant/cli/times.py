@@ -12,7 +12,7 @@ from typing import Final
 
 import typer
 
-from agent.assistant.local_time import as_local, local_now, to_local
+from tellback.agent.assistant.local_time import as_local, local_now, to_local
 
 TIME_EXAMPLES: Final = "2026-05-03, 2026-05-03T18:30+01:00, yesterday, tomorrow 9:00, friday, 30d or 2 weeks ago"
 

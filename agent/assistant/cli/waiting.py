@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from agent.assistant.cli.output import console, one_line, print_note
+from tellback.agent.assistant.cli.output import console, one_line, print_note
 
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from agent.events import Event
+    from tellback.agent.events import Event
 
 
 class WaitingStatus:
@@ -45,14 +45,14 @@ class WaitingStatus:
 
 def is_shown_apart(event: Event) -> bool:
     """Return whether *event* prints something that must not continue the line of an unfinished text."""
-    from agent.events import ApprovalRequested, RoundStarted, TextWithdrawn, ToolStarted, Waiting
+    from tellback.agent.events import ApprovalRequested, RoundStarted, TextWithdrawn, ToolStarted, Waiting
 
     return isinstance(event, ApprovalRequested | RoundStarted | TextWithdrawn | ToolStarted | Waiting)
 
 
 def show_wait(event: Event, status: WaitingStatus) -> None:
     """Show in *status* the wait that *event* reports; without a visible status, print it on a line of its own."""
-    from agent.events import RoundStarted, ToolStarted, Waiting
+    from tellback.agent.events import RoundStarted, ToolStarted, Waiting
 
     if isinstance(event, Waiting):
         if status.shown:

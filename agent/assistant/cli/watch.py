@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.citations import path_from_here
-from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.documents import (
+from tellback.agent.assistant.cli.citations import path_from_here
+from tellback.agent.assistant.cli.command_context import opened_memory, run
+from tellback.agent.assistant.cli.documents import (
     ExcludeOption,
     IncludeOption,
     MaxSizeOption,
@@ -20,14 +20,14 @@ from agent.assistant.cli.documents import (
     ingest_progress,
     print_ingest_report,
 )
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import IntoCollectionOption, JsonOption
-from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_text
-from agent.assistant.local_time import local_now
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.options import IntoCollectionOption, JsonOption
+from tellback.agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_text
+from tellback.agent.assistant.local_time import local_now
 
 if TYPE_CHECKING:
-    from memory import KnowledgeBase
-    from memory.internals import FileSelection, IngestReport, WatchStep
+    from tellback.memory import KnowledgeBase
+    from tellback.memory.internals import FileSelection, IngestReport, WatchStep
 
 _CHANGES = ("added", "updated", "removed")
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import JsonLines, block_texts, parsed_time, with_last_answers
-from agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.clients.transcript_lines import JsonLines, block_texts, parsed_time, with_last_answers
+from tellback.agent.assistant.clients.typed_text import untagged_text
 
 _UNTYPED_FLAGS: Final = {
     "isCompactSummary": "compaction summary",

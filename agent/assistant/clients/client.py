@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.assistant.clients.hook_payload import ClientEvent, HookMoment, PayloadForm, context_reply
-from agent.assistant.clients.json_edit import parse_json
-from agent.assistant.clients.registration import HookFile, ServerFile
-from agent.assistant.clients.skill import SKILL
-from agent.assistant.clients.transcript import Transcript
-from agent.assistant.clients.transcript_lines import oldest_first
+from tellback.agent.assistant.clients.hook_payload import ClientEvent, HookMoment, PayloadForm, context_reply
+from tellback.agent.assistant.clients.json_edit import parse_json
+from tellback.agent.assistant.clients.registration import HookFile, ServerFile
+from tellback.agent.assistant.clients.skill import SKILL
+from tellback.agent.assistant.clients.transcript import Transcript
+from tellback.agent.assistant.clients.transcript_lines import oldest_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

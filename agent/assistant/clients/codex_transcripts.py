@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import (
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.clients.transcript_lines import (
     JsonLines,
     block_texts,
     first_object,
     parsed_time,
     with_last_answers,
 )
-from agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.assistant.clients.typed_text import untagged_text
 
 
 def read_transcript(path: Path, start: int = 0) -> Transcript | None:

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from memory import ArgumentError
+from tellback.memory import ArgumentError
 
 _BACKUP_MARK: Final = ".before-tellback-"
 

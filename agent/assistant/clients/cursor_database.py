@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from agent.assistant.clients.config_files import application_folder
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import parsed_time, with_last_answers
-from agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.assistant.clients.config_files import application_folder
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.clients.transcript_lines import parsed_time, with_last_answers
+from tellback.agent.assistant.clients.typed_text import untagged_text
 
 _USER: Final = 1
 _ANSWER: Final = 2

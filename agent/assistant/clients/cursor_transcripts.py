@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import JsonLines, block_texts, with_last_answers
-from agent.assistant.clients.typed_text import starts_with_tag, typed_text
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.clients.transcript_lines import JsonLines, block_texts, with_last_answers
+from tellback.agent.assistant.clients.typed_text import starts_with_tag, typed_text
 
 _USER_QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import (
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.clients.transcript_lines import (
     JsonLines,
     block_texts,
     first_object,
     parsed_time,
     with_last_answers,
 )
-from agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.assistant.clients.typed_text import untagged_text
 
 _MAX_FILE_BYTES: Final = 200_000_000
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.typed_text import typed_text
+from tellback.agent.assistant.clients.typed_text import typed_text
 
 
 class HookMoment(StrEnum):

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from agent.assistant.clients.client import Client
-from agent.assistant.clients.config_files import FileChange, earlier_texts, file_change
-from agent.assistant.clients.json_edit import has_value
-from agent.assistant.clients.registration import Launch
+from tellback.agent.assistant.clients.client import Client
+from tellback.agent.assistant.clients.config_files import FileChange, earlier_texts, file_change
+from tellback.agent.assistant.clients.json_edit import has_value
+from tellback.agent.assistant.clients.registration import Launch
 
 _Edit: TypeAlias = Callable[[str], str]
 

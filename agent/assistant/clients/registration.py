@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from agent.assistant.clients.hook_payload import HookMoment
-from agent.assistant.clients.json_edit import NEW_ITEM, parse_json, remove_member, set_member
-from agent.assistant.clients.toml_edit import remove_table, set_table
-from memory import ArgumentError
+from tellback.agent.assistant.clients.hook_payload import HookMoment
+from tellback.agent.assistant.clients.json_edit import NEW_ITEM, parse_json, remove_member, set_member
+from tellback.agent.assistant.clients.toml_edit import remove_table, set_table
+from tellback.memory import ArgumentError
 
 SERVER_NAME: Final = "tellback"
 """Name of the memory server in the files of clients."""

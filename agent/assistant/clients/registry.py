@@ -19,13 +19,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from agent.assistant.clients import claude_code_transcripts, codex_transcripts, cursor_transcripts, gemini_transcripts
-from agent.assistant.clients.client import Client, HookClient
-from agent.assistant.clients.config_files import application_folder, config_folder
-from agent.assistant.clients.cursor_database import composers, editor_database
-from agent.assistant.clients.hook_payload import HookMoment, PayloadForm, context_reply, cursor_reply
-from agent.assistant.clients.registration import HookFile
-from memory import ArgumentError
+from tellback.agent.assistant.clients import (
+    claude_code_transcripts,
+    codex_transcripts,
+    cursor_transcripts,
+    gemini_transcripts,
+)
+from tellback.agent.assistant.clients.client import Client, HookClient
+from tellback.agent.assistant.clients.config_files import application_folder, config_folder
+from tellback.agent.assistant.clients.cursor_database import composers, editor_database
+from tellback.agent.assistant.clients.hook_payload import HookMoment, PayloadForm, context_reply, cursor_reply
+from tellback.agent.assistant.clients.registration import HookFile
+from tellback.memory import ArgumentError
 
 ClientT = TypeVar("ClientT", bound=Client)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent.context.rendering import DATA_RULES, ITEM_FORM
+from tellback.agent.context.rendering import DATA_RULES, ITEM_FORM
 
 SKILL: Final = f"""\
 ---

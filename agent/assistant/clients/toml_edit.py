@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from vectorstore import MissingExtra
+from tellback.vectorstore import MissingExtra
 
 
 def set_table(text: str, path: Sequence[str], values: Mapping[str, str | Sequence[str]]) -> str:

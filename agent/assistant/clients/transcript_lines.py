@@ -10,8 +10,8 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from agent.assistant.clients.transcript import TranscriptEntry
-from vectorstore import MissingExtra
+from tellback.agent.assistant.clients.transcript import TranscriptEntry
+from tellback.vectorstore import MissingExtra
 
 _MAX_LINE_BYTES: Final = 32_000_000
 """Length of a line above which it is skipped: nobody types so much."""

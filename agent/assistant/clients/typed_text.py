@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from agent.context.control_markup import WRAPPER_TAGS
+from tellback.agent.context.control_markup import WRAPPER_TAGS
 
 PASTE_CHARACTERS: Final = 1_500
 """Length from which a text without fences is taken for a paste: few people type 250 words in one go."""

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient
-from agent.assistant.clients.hook_payload import ClientEvent, HookMoment
-from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
-from agent.assistant.clients.registry import hook_client
-from agent.assistant.clients.typed_text import split_pasted
-from agent.assistant.hooks.capture import CHECKPOINT, SHOWN, session_name
-from agent.assistant.hooks.context_block import BRIEFING_HEADING, PROMPT_HEADING, context_block
-from agent.assistant.hooks.hook_call import HookCall, HookReply
-from agent.assistant.hooks.hook_settings import HookSettings
-from agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, NOT_SENSITIVE_FILTER, above_floor
-from agent.context_items import ContextItem, item_from_hit
-from memory import Hit, LongTermMemory, Memory, default_counter
-from memory.internals import StoredMessage, UtteranceKind, classify_utterance
-from vectorstore import Filter
+from tellback.agent.assistant.clients.client import HookClient
+from tellback.agent.assistant.clients.hook_payload import ClientEvent, HookMoment
+from tellback.agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
+from tellback.agent.assistant.clients.registry import hook_client
+from tellback.agent.assistant.clients.typed_text import split_pasted
+from tellback.agent.assistant.hooks.capture import CHECKPOINT, SHOWN, session_name
+from tellback.agent.assistant.hooks.context_block import BRIEFING_HEADING, PROMPT_HEADING, context_block
+from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
+from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, NOT_SENSITIVE_FILTER, above_floor
+from tellback.agent.context_items import ContextItem, item_from_hit
+from tellback.memory import Hit, LongTermMemory, Memory, default_counter
+from tellback.memory.internals import StoredMessage, UtteranceKind, classify_utterance
+from tellback.vectorstore import Filter
 
 _NO_REPLY: Final = HookReply("")
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)

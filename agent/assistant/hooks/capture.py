@@ -15,16 +15,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient
-from agent.assistant.clients.hook_payload import ClientEvent, HookMoment
-from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
-from agent.assistant.clients.registry import hook_client
-from agent.assistant.clients.transcript import ConversationSource, TranscriptEntry
-from agent.assistant.clients.typed_text import split_pasted, typed_text
-from agent.assistant.hooks.hook_call import HookCall, HookReply
-from agent.assistant.hooks.hook_settings import HookSettings
-from memory import LongTermMemory, Message, Trust
-from memory.internals import ORIGIN, SCOPES, TITLE, TRUST, StoredMessage, run_in_thread
+from tellback.agent.assistant.clients.client import HookClient
+from tellback.agent.assistant.clients.hook_payload import ClientEvent, HookMoment
+from tellback.agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
+from tellback.agent.assistant.clients.registry import hook_client
+from tellback.agent.assistant.clients.transcript import ConversationSource, TranscriptEntry
+from tellback.agent.assistant.clients.typed_text import split_pasted, typed_text
+from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
+from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.memory import LongTermMemory, Message, Trust
+from tellback.memory.internals import ORIGIN, SCOPES, TITLE, TRUST, StoredMessage, run_in_thread
 
 CHECKPOINT: Final = "checkpoint"
 """Key in a system message's metadata: a compaction followed, so memories shown before are no longer in the context."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from agent.context.control_markup import BLOCK_TAG, defuse
-from agent.context.rendering import DATA_RULES, ITEM_FORM, render_item, unused_mark
-from agent.context_items import ContextItem, with_standing
+from tellback.agent.context.control_markup import BLOCK_TAG, defuse
+from tellback.agent.context.rendering import DATA_RULES, ITEM_FORM, render_item, unused_mark
+from tellback.agent.context_items import ContextItem, with_standing
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 PROMPT_HEADING = f"What the user's own long-term memory holds on this, newest first: {ITEM_FORM}. {DATA_RULES}"

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Final
 
-from agent.assistant.clients.client import HookClient
-from agent.assistant.clients.registration import program_of
-from agent.assistant.hooks.run_log import HookRun, read_runs
+from tellback.agent.assistant.clients.client import HookClient
+from tellback.agent.assistant.clients.registration import program_of
+from tellback.agent.assistant.hooks.run_log import HookRun, read_runs
 
 _SILENCE: Final = timedelta(minutes=10)
 """Time by which a transcript may be newer than the last run: it is written while a model works."""

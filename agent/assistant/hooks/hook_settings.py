@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from agent.assistant.clients.hook_payload import HookMoment
-from agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.clients.hook_payload import HookMoment
+from tellback.agent.assistant.config import AssistantSettings
 
 HOOK_SECONDS: Final[Mapping[HookMoment, int]] = {
     HookMoment.SESSION_START: 10,

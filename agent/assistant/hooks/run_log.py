@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 import platformdirs
 
-from agent.assistant.hooks.hook_call import HookCall
+from tellback.agent.assistant.hooks.hook_call import HookCall
 
 _MAX_BYTES: Final = 64_000
 _KEPT_LINES: Final = 100

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from agent.assistant.hooks.answer import answer_hook
-from agent.assistant.hooks.capture import keep_hook
-from agent.assistant.hooks.hook_call import HookCall, HookReply
-from agent.assistant.hooks.hook_settings import HookSettings
-from agent.assistant.hooks.run_log import HookRun, log_run, paused_since
-from memory import LongTermMemory
+from tellback.agent.assistant.hooks.answer import answer_hook
+from tellback.agent.assistant.hooks.capture import keep_hook
+from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
+from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.agent.assistant.hooks.run_log import HookRun, log_run, paused_since
+from tellback.memory import LongTermMemory
 
 _NO_REPLY = HookReply("")
 

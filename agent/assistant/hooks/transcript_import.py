@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.assistant.clients.project import Project, project_of
-from agent.assistant.clients.transcript import ConversationSource
-from agent.assistant.hooks.capture import Capture, KeptMessages
-from agent.assistant.hooks.hook_settings import HookSettings
-from memory import ArgumentError, LoadError, LongTermMemory
-from vectorstore import MissingExtra
+from tellback.agent.assistant.clients.project import Project, project_of
+from tellback.agent.assistant.clients.transcript import ConversationSource
+from tellback.agent.assistant.hooks.capture import Capture, KeptMessages
+from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.memory import ArgumentError, LoadError, LongTermMemory
+from tellback.vectorstore import MissingExtra
 
 
 @dataclass(frozen=True, slots=True)

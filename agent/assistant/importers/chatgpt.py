@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.importers.conversation_tree import (
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.importers.conversation_tree import (
     branch_to,
     clean_text,
     clean_title,
     object_of,
     time_of_seconds,
 )
-from agent.assistant.importers.export_files import ChatExport
+from tellback.agent.assistant.importers.export_files import ChatExport
 
 _SPOKEN: Final = ("text", "multimodal_text")
 _ANSWER_CHANNELS: Final = (None, "", "final")

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import block_texts, parsed_time
-from agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, objects
-from agent.assistant.importers.export_files import ChatExport
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.clients.transcript_lines import block_texts, parsed_time
+from tellback.agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, objects
+from tellback.agent.assistant.importers.export_files import ChatExport
 
 
 def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:

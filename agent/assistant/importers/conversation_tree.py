@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from memory.internals import redact_secrets
+from tellback.memory.internals import redact_secrets
 
 _TITLE_LENGTH = 120
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from agent.assistant.clients.transcript import ConversationSource, Transcript
-from agent.assistant.importers.json_objects import JsonObjects
-from memory import LoadError
+from tellback.agent.assistant.clients.transcript import ConversationSource, Transcript
+from tellback.agent.assistant.importers.json_objects import JsonObjects
+from tellback.memory import LoadError
 
 CONVERSATION_FILE: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json", re.IGNORECASE)
 """Name of a file of conversations in an export; long ones are split into numbered files."""

@@ -18,10 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from agent.assistant.clients.transcript import Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import parsed_time
-from agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, object_of, objects
-from memory import LoadError
+from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
+from tellback.agent.assistant.clients.transcript_lines import parsed_time
+from tellback.agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, object_of, objects
+from tellback.memory import LoadError
 
 _HEADER: Final = b"SQLite format 3\0"
 _ROLES: Final[dict[str, Literal["user", "assistant"]]] = {"user": "user", "assistant": "assistant"}

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.registry import HOOK_CLIENTS
-from agent.assistant.clients.transcript import ConversationSource
-from agent.assistant.importers.chatgpt import CHATGPT
-from agent.assistant.importers.claude import CLAUDE
-from agent.assistant.importers.export_files import export_files, first_conversation
-from agent.assistant.importers.llm_logs import LlmLogs
-from agent.assistant.importers.tables import TABLE_FORMATS
-from memory import ArgumentError
+from tellback.agent.assistant.clients.registry import HOOK_CLIENTS
+from tellback.agent.assistant.clients.transcript import ConversationSource
+from tellback.agent.assistant.importers.chatgpt import CHATGPT
+from tellback.agent.assistant.importers.claude import CLAUDE
+from tellback.agent.assistant.importers.export_files import export_files, first_conversation
+from tellback.agent.assistant.importers.llm_logs import LlmLogs
+from tellback.agent.assistant.importers.tables import TABLE_FORMATS
+from tellback.memory import ArgumentError
 
 TELLBACK: Final = "tellback"
 MARKDOWN: Final = "markdown"

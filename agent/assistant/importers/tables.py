@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias
 
-from agent.assistant.importers.conversation_tree import clean_text, time_of_seconds
-from memory import ArgumentError, LongTermMemory, Memory, Report, Trust
-from memory.internals import ORIGIN, Outcome
+from tellback.agent.assistant.importers.conversation_tree import clean_text, time_of_seconds
+from tellback.memory import ArgumentError, LongTermMemory, Memory, Report, Trust
+from tellback.memory.internals import ORIGIN, Outcome
 
 TableFormat: TypeAlias = Literal["csv", "jsonl"]
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = ("csv", "jsonl")

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from agent.assistant.resident import wire
+from tellback.agent.assistant.resident import wire
 
 STARTING_COMMANDS = frozenset({"hook"})
 """Commands that start a resident where none runs."""
@@ -22,7 +22,7 @@ PATIENCE = 7.0
 _VALUE_OPTIONS = frozenset({"--memory", "--namespace", "--language", "--model"})
 _SECONDS_BETWEEN_LOOKS = 0.005
 _ATTEMPTS = 3
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from agent.assistant.cli.resident_process import main; main()"
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from tellback.agent.assistant.cli.resident_process import main; main()"
 
 
 def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agent.assistant.config import AssistantSettings
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.config import AssistantSettings
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 
 class CapturedStream(io.TextIOWrapper):

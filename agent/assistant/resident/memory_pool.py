@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from agent.assistant.config import AssistantSettings
-from agent.assistant.wiring import OpenedMemory, open_configured_memory
-from memory import run_sync
-from vectorstore.sqlite import SqliteDatabase
+from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.wiring import OpenedMemory, open_configured_memory
+from tellback.memory import run_sync
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 MOST_OPEN: Final = 4
 """Most memories that stay open; beyond that, the least recently used is closed."""

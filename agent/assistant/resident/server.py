@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from agent.assistant.resident import wire
-from agent.assistant.resident.client import file_stamp
+from tellback.agent.assistant.resident import wire
+from tellback.agent.assistant.resident.client import file_stamp
 
 COMMANDS_AT_ONCE: Final = 8
 _SECONDS_TO_SEND: Final = 10.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.recall.system import Answered, NotAvailable, Options, question_of, text_of
 from benchmarks.recall.task import Asked, Corpus
-from memory import Embedder, LocalEmbedder, SentenceEncoder
+from tellback.memory import Embedder, LocalEmbedder, SentenceEncoder
 
 
 class Cosine:
@@ -55,7 +55,7 @@ class CosineOfOnnx(Cosine):
 
 def onnx_embedder() -> Embedder:
     """Return the embedder of the model in the folder that ``TELLBACK_BENCH_ONNX`` names."""
-    from memory.onnx import OnnxEmbedder
+    from tellback.memory.onnx import OnnxEmbedder
 
     folder = os.environ.get("TELLBACK_BENCH_ONNX")
     if not folder:

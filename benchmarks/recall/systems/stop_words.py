@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vectorstore import Analyzer
+from tellback.vectorstore import Analyzer
 
 
 def telling(words: Iterable[str]) -> list[str]:

@@ -12,9 +12,18 @@ from tempfile import TemporaryDirectory
 from benchmarks.recall.system import Answered, Options
 from benchmarks.recall.systems.cosine import onnx_embedder
 from benchmarks.recall.task import Asked, Corpus
-from memory import Chunk, Embedder, KnowledgeBase, LocalEmbedder, LongTermMemory, Memory, RecallSettings, local_embedder
-from memory.internals import LocalWordVectors
-from vectorstore import open_store
+from tellback.memory import (
+    Chunk,
+    Embedder,
+    KnowledgeBase,
+    LocalEmbedder,
+    LongTermMemory,
+    Memory,
+    RecallSettings,
+    local_embedder,
+)
+from tellback.memory.internals import LocalWordVectors
+from tellback.vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 """Fixed time of every run, so that questions about "last month" do not depend on the day of the run."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.stores.adapter import Found, Row
-from vectorstore import Entry, LifecycleStore, Match, Space, open_store
+from tellback.vectorstore import Entry, LifecycleStore, Match, Space, open_store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ class TellbackSqlite:
     """One file, everything durable; the matrix in memory."""
 
     batch = 10_000
-    imports: tuple[str, ...] = ("numpy", "apsw", "sqlite_vec", "vectorstore.engines.sqlite_store")
+    imports: tuple[str, ...] = ("numpy", "apsw", "sqlite_vec", "tellback.vectorstore.engines.sqlite_store")
 
     def __init__(self, folder: Path, dimension: int, rows: int) -> None:
         self._store = self._open(folder, Space("benchmark", dimension), rows)
@@ -65,7 +65,7 @@ class TellbackSqliteTenth(TellbackSqlite):
 class TellbackNumpy(TellbackSqlite):
     """Store in memory; on disk when it is closed."""
 
-    imports = ("numpy", "vectorstore.engines.numpy_store")
+    imports = ("numpy", "tellback.vectorstore.engines.numpy_store")
 
     def close(self) -> None:
         self._store.save()  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.stores.adapter import NotAvailable
 from benchmarks.stores.adapters.tellback import FIELDS, TellbackNumpy, TellbackSqlite
-from vectorstore import LifecycleStore, Space, open_store
+from tellback.vectorstore import LifecycleStore, Space, open_store
 
 
 class TellbackSqliteFaster(TellbackSqlite):

@@ -11,8 +11,8 @@ from typing import Final
 from xml.etree.ElementTree import Element as XmlElement
 from xml.etree.ElementTree import ParseError, fromstring  # expat: no external entities, bounded internal ones
 
-from memory.documents.loaders.base import LoadLimits
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import LoadLimits
+from tellback.memory.errors import LoadError
 
 _MAX_MEMBERS: Final = 20_000
 MAX_XML_DEPTH: Final = 150

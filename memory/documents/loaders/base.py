@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from memory.errors import ArgumentError, LoadError
-from memory.validation import checked_int
+from tellback.memory.errors import ArgumentError, LoadError
+from tellback.memory.validation import checked_int
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memory.documents.loaders.base import LoadedDocument
-from memory.documents.loaders.records import write_record
-from memory.documents.loaders.text import decode_text
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import LoadedDocument
+from tellback.memory.documents.loaders.records import write_record
+from tellback.memory.documents.loaders.text import decode_text
+from tellback.memory.errors import LoadError
 
 _FOLDED: Final = re.compile(r"\n[ \t]")
 _PROPERTY: Final = re.compile(r"(?P<name>[\w-]+)(?P<parameters>(?:;[\w-]+=(?:\"[^\"]*\"|[^;:\"]*))*):(?P<value>.*)")

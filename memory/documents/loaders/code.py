@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from memory.documents.loaders.base import OWN_LINES, LeftOut, LoadedDocument
-from memory.documents.loaders.text import decode_text
+from tellback.memory.documents.loaders.base import OWN_LINES, LeftOut, LoadedDocument
+from tellback.memory.documents.loaders.text import decode_text
 
 _DEFINITION: Final = re.compile(
     r"""(?mx)^(?P<indent>[ \t]*)

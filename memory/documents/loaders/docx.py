@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element as XmlElement
 
-from memory.documents.loaders.archive import (
+from tellback.memory.documents.loaders.archive import (
     MAX_XML_DEPTH,
     Archive,
     attribute,
@@ -16,10 +16,10 @@ from memory.documents.loaders.archive import (
     core_fields,
     local_name,
 )
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.documents.loaders.html_markdown import write_markdown
-from memory.documents.loaders.html_tree import Element
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.html_markdown import write_markdown
+from tellback.memory.documents.loaders.html_tree import Element
+from tellback.memory.errors import LoadError
 
 _DOCUMENT: Final = "word/document.xml"
 _HEADING: Final = re.compile(r"heading ([1-6])")

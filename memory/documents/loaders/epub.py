@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote
 
-from memory.documents.loaders.archive import Archive, below, child, core_fields, resolve
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.documents.loaders.html import decode_html, main_text
-from memory.documents.loaders.html_tree import parse_html
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.archive import Archive, below, child, core_fields, resolve
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.html import decode_html, main_text
+from tellback.memory.documents.loaders.html_tree import parse_html
+from tellback.memory.errors import LoadError
 
 _CONTAINER: Final = "META-INF/container.xml"
 _PROTECTED: Final = frozenset({"META-INF/rights.xml", "META-INF/sinf.xml"})

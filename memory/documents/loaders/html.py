@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from memory.documents.loaders.base import LoadedDocument
-from memory.documents.loaders.html_markdown import MarkdownText, write_markdown
-from memory.documents.loaders.html_tree import Element, parse_html
-from memory.documents.loaders.text import decode_text
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import LoadedDocument
+from tellback.memory.documents.loaders.html_markdown import MarkdownText, write_markdown
+from tellback.memory.documents.loaders.html_tree import Element, parse_html
+from tellback.memory.documents.loaders.text import decode_text
+from tellback.memory.errors import LoadError
 
 _CHARSET: Final = re.compile(rb"""(?:<meta[^>]+?charset=["']?|<\?xml[^>]+?encoding=["'])\s*([\w.:-]+)""", re.IGNORECASE)
 _SCANNED: Final = 4096

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from memory.documents.loaders.html_tree import Element, Node
+from tellback.memory.documents.loaders.html_tree import Element, Node
 
 _SPACE: Final = re.compile(r"[ \t\n\r\f\v\u00a0]+")
 _BREAK: Final = "\ue002"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import indent
 from typing import Any, Final
 
-from memory.documents.loaders.base import LoadedDocument
-from memory.documents.loaders.markdown import first_heading
-from memory.documents.loaders.records import write_record
-from memory.documents.loaders.text import decode_text
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import LoadedDocument
+from tellback.memory.documents.loaders.markdown import first_heading
+from tellback.memory.documents.loaders.records import write_record
+from tellback.memory.documents.loaders.text import decode_text
+from tellback.memory.errors import LoadError
 
 _MAX_DEPTH: Final = 100
 _MAX_OUTPUT: Final = 2_000

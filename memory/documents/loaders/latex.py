@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memory.documents.loaders.base import LoadedDocument
-from memory.documents.loaders.text import decode_text
+from tellback.memory.documents.loaders.base import LoadedDocument
+from tellback.memory.documents.loaders.text import decode_text
 
 _VERBATIM: Final = re.compile(
     r"\\begin\{(?P<name>verbatim\*?|lstlisting|minted|Verbatim)\}(?:\[[^\]]*\])?(?:(?<=minted\})\{[^}]*\})?\n?"

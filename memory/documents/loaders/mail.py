@@ -7,11 +7,11 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Final
 
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.documents.loaders.html import main_text
-from memory.documents.loaders.html_tree import parse_html
-from memory.documents.loaders.pptx import join_parts
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.html import main_text
+from tellback.memory.documents.loaders.html_tree import parse_html
+from tellback.memory.documents.loaders.pptx import join_parts
+from tellback.memory.errors import LoadError
 
 _HEADERS: Final = ("From", "To", "Cc", "Date")
 _MAX_DEPTH: Final = 4
@@ -63,7 +63,7 @@ class MailLoader:
         return parts, notes
 
     def _attachment(self, attachment: EmailMessage, name: str) -> str:
-        from memory.documents.loaders.registry import LoaderRegistry
+        from tellback.memory.documents.loaders.registry import LoaderRegistry
 
         loaders = LoaderRegistry(limits=self._limits, isolated=False)
         if attachment.get_content_maintype() == "image":  # most are signatures and logos

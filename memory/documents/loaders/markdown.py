@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
-from memory.chunking.markdown import raw_headings
-from memory.documents.loaders.base import OWN_LINES, LoadedDocument
-from memory.documents.loaders.text import decode_text
+from tellback.memory.chunking.markdown import raw_headings
+from tellback.memory.documents.loaders.base import OWN_LINES, LoadedDocument
+from tellback.memory.documents.loaders.text import decode_text
 
 _FRONT_MATTER = re.compile(r"\A(?P<fence>---|\+\+\+)[ \t]*\n(?P<inside>.*?)(?<=\n)(?P=fence)[ \t]*(?:\n|\Z)", re.DOTALL)
 _LIST_ITEM = re.compile(r"[ \t]*-[ \t]+(?P<value>.+)\Z")

@@ -11,8 +11,8 @@ import shutil
 import subprocess
 from typing import Final
 
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.errors import LoadError
 
 PROGRAM: Final = "tesseract"
 RECOGNISED_FORMATS: Final = frozenset({"pdf", "picture"})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 from xml.etree.ElementTree import Element as XmlElement
 
-from memory.documents.loaders.archive import MAX_XML_DEPTH, Archive, attribute, child, core_fields, local_name
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.documents.loaders.html_markdown import write_markdown
-from memory.documents.loaders.html_tree import Element, Node
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.archive import MAX_XML_DEPTH, Archive, attribute, child, core_fields, local_name
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.html_markdown import write_markdown
+from tellback.memory.documents.loaders.html_tree import Element, Node
+from tellback.memory.errors import LoadError
 
 _TAGS: Final = {
     "p": "p",

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.documents.loaders.ocr import ocr_installed, picture_text
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.ocr import ocr_installed, picture_text
+from tellback.memory.errors import LoadError
 
 _LIGATURES: Final = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
 _BROKEN_WORD: Final = re.compile(r"(?<![^\W\d_])(?P<first>[^\W\d_]++)(?:-\n|\ufffe\n?)(?P<rest>[^\W\d_]++)")

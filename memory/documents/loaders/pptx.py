@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from xml.etree.ElementTree import Element as XmlElement
 
-from memory.documents.loaders.archive import Archive, attribute, below, child, core_fields, local_name
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.documents.loaders.docx import grouped
-from memory.documents.loaders.html_markdown import write_markdown
-from memory.documents.loaders.html_tree import Element
+from tellback.memory.documents.loaders.archive import Archive, attribute, below, child, core_fields, local_name
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.docx import grouped
+from tellback.memory.documents.loaders.html_markdown import write_markdown
+from tellback.memory.documents.loaders.html_tree import Element
 
 _PRESENTATION: Final = "ppt/presentation.xml"
 _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})

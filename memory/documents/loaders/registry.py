@@ -15,15 +15,15 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, cast
 
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, Loader, LoadLimits, UnknownFormat
-from memory.documents.loaders.content import is_binary, known_content
-from memory.documents.loaders.workers import WorkerPool
-from vectorstore import MissingExtra
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, Loader, LoadLimits, UnknownFormat
+from tellback.memory.documents.loaders.content import is_binary, known_content
+from tellback.memory.documents.loaders.workers import WorkerPool
+from tellback.vectorstore import MissingExtra
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Format that is read: the class of its loader in ``memory.documents.loaders``, and the endings that name it.
+    """Format that is read: the class of its loader in ``tellback.memory.documents.loaders``, and the endings that name it.
 
     An *isolated* one is parsed in a worker, a *limited* one is made with the limits; *library* is the module of the
     extra ``docs`` that it needs. *media_types* are its names in the headers of web pages and mails.
@@ -142,7 +142,7 @@ class _FormatLoader:
     @cached_property
     def inner(self) -> Loader:
         module, _, name = self.format.loader.partition(":")
-        loader = getattr(import_module(f"memory.documents.loaders.{module}"), name)
+        loader = getattr(import_module(f"tellback.memory.documents.loaders.{module}"), name)
         return cast("Loader", loader(self.limits) if self.format.limited else loader())
 
     @property
@@ -288,7 +288,7 @@ def load_document(
 def load_directly(format: str, data: bytes, source: str, limits: LoadLimits, *, packed: bool) -> LoadedDocument:
     """Return what the loader of *format* makes of *data* in this process; for the worker alone."""
     if packed:
-        from memory.documents.loaders.archive import gunzip
+        from tellback.memory.documents.loaders.archive import gunzip
 
         data = gunzip(data, source, limits)
         format = known_content(data) if known_content(data) in _BY_NAME else format

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memory.documents.loaders.base import OWN_LINES, LoadedDocument
-from memory.documents.loaders.markdown import first_heading
-from memory.documents.loaders.text import decode_text
+from tellback.memory.documents.loaders.base import OWN_LINES, LoadedDocument
+from tellback.memory.documents.loaders.markdown import first_heading
+from tellback.memory.documents.loaders.text import decode_text
 
 _ADORNMENT: Final = re.compile(r"([!-/:-@[-`{-~])\1{2,}[ \t]*$")
 _CODE: Final = re.compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from memory.documents.loaders.base import LoadedDocument
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import LoadedDocument
+from tellback.memory.errors import LoadError
 
 _BLANKS = re.compile(r"[ \t\u00a0]+$", re.MULTILINE)
 _TITLE = re.compile(rb"\{\\title\s+([^{}\\]+)\}")

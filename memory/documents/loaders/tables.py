@@ -9,11 +9,11 @@ from datetime import date, datetime, time
 from itertools import islice
 from typing import Any, Final
 
-from memory.documents.loaders.archive import Archive, core_fields
-from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
-from memory.documents.loaders.records import header_names, named, write_record
-from memory.documents.loaders.text import decode_text
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.archive import Archive, core_fields
+from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.records import header_names, named, write_record
+from tellback.memory.documents.loaders.text import decode_text
+from tellback.memory.errors import LoadError
 
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _SAMPLE_ROWS: Final = 20

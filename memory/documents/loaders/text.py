@@ -8,8 +8,8 @@ from __future__ import annotations
 import codecs
 import re
 
-from memory.documents.loaders.base import OWN_LINES, LoadedDocument
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import OWN_LINES, LoadedDocument
+from tellback.memory.errors import LoadError
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

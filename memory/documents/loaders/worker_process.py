@@ -44,8 +44,8 @@ def limit_time(seconds: int) -> None:
 
 def answer_request(request: dict[str, Any], data: bytes, limits: Any) -> dict[str, Any]:
     """Return {"document"} or {"error"} for one file."""
-    from memory.documents.loaders.registry import load_directly
-    from memory.errors import LoadError
+    from tellback.memory.documents.loaders.registry import load_directly
+    from tellback.memory.errors import LoadError
 
     source = request["source"]
     try:
@@ -70,7 +70,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a library that prints must not write into an answer
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-    from memory.documents.loaders.base import LoadLimits
+    from tellback.memory.documents.loaders.base import LoadLimits
 
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")

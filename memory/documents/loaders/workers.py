@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 from weakref import finalize
 
-from memory.documents.loaders.base import LoadedDocument, LoadLimits
-from memory.documents.loaders.ocr import RECOGNISED_FORMATS, ocr_installed
-from memory.errors import LoadError
+from tellback.memory.documents.loaders.base import LoadedDocument, LoadLimits
+from tellback.memory.documents.loaders.ocr import RECOGNISED_FORMATS, ocr_installed
+from tellback.memory.errors import LoadError
 
 _SCRIPT: Final = Path(__file__).with_name("worker_process.py")
 _PASSED_VARIABLES: Final = (

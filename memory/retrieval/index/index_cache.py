@@ -24,9 +24,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
-from vectorstore import Changes, Connection, Cursor, Database, Finding, TableComponent, VectorStoreError
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
+from tellback.vectorstore import Changes, Connection, Cursor, Database, Finding, TableComponent, VectorStoreError
+from tellback.vectorstore.value_class import dataclass
 
 _MAX_SEGMENT_ROWS = 4096
 """Rows of a segment: what is read and written to remove one memory from it."""

@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from threading import Lock, RLock
 
-from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.index_cache import IndexCache, IndexSegment, merge_segments
-from memory.retrieval.index.record_batch import RecordExtractor, concatenate_batches
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from vectorstore import Changes, Cursor, Entry, LifecycleStore, VectorStoreError, View
+from tellback.memory.embedders.protocol import WordVectors
+from tellback.memory.retrieval.index.index_cache import IndexCache, IndexSegment, merge_segments
+from tellback.memory.retrieval.index.record_batch import RecordExtractor, concatenate_batches
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.vectorstore import Changes, Cursor, Entry, LifecycleStore, VectorStoreError, View
 
 _BATCH = 1000
 _MAX_UNSAVED_SEGMENTS = 64

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.languages.statements import is_kin
-from vectorstore.internals import GrowableArray
+from tellback.memory.retrieval.languages.statements import is_kin
+from tellback.vectorstore.internals import GrowableArray
 
 _REMOVED = -1
 

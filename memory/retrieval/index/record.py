@@ -12,16 +12,16 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 from functools import cache
 
-from memory.codec import text_without_caption
-from memory.models import DEFAULT_IMPORTANCE, Trust, UtteranceKind
-from memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
-from memory.retrieval.languages.lexicon import Lexicon
-from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
-from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement
-from memory.retrieval.languages.utterances import classify_utterance, is_judged
-from memory.timestamps import timestamp_from_text, to_zone
-from vectorstore import Entry, Metadata
-from vectorstore.value_class import dataclass
+from tellback.memory.codec import text_without_caption
+from tellback.memory.models import DEFAULT_IMPORTANCE, Trust, UtteranceKind
+from tellback.memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
+from tellback.memory.retrieval.languages.lexicon import Lexicon
+from tellback.memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
+from tellback.memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement
+from tellback.memory.retrieval.languages.utterances import classify_utterance, is_judged
+from tellback.memory.timestamps import timestamp_from_text, to_zone
+from tellback.vectorstore import Entry, Metadata
+from tellback.vectorstore.value_class import dataclass
 
 
 class TextFeature(IntFlag):

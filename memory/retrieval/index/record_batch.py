@@ -17,12 +17,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
-from memory.retrieval.index.vocabulary import renumber
-from memory.retrieval.languages.lexicon import Lexicon
-from vectorstore import Analyzer, Entry
-from vectorstore.internals import GrowableArray
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
+from tellback.memory.retrieval.index.vocabulary import renumber
+from tellback.memory.retrieval.languages.lexicon import Lexicon
+from tellback.vectorstore import Analyzer, Entry
+from tellback.vectorstore.internals import GrowableArray
+from tellback.vectorstore.value_class import dataclass
 
 NO_SESSION = -1
 Ints: TypeAlias = NDArray[np.integer]

@@ -13,15 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.people import PeopleMentions
-from memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
-from memory.retrieval.index.record_batch import NO_SESSION, RecordBatch, RecordColumns, copy_values, gather_spans
-from memory.retrieval.index.session_statistics import Participants, SessionBm25
-from memory.retrieval.index.turn_links import TurnLinks
-from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
-from memory.retrieval.languages.statements import StatementFeature
-from vectorstore.internals import GrowableArray, distinct_counts, sorted_distinct
+from tellback.memory.embedders.protocol import WordVectors
+from tellback.memory.retrieval.index.people import PeopleMentions
+from tellback.memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
+from tellback.memory.retrieval.index.record_batch import (
+    NO_SESSION,
+    RecordBatch,
+    RecordColumns,
+    copy_values,
+    gather_spans,
+)
+from tellback.memory.retrieval.index.session_statistics import Participants, SessionBm25
+from tellback.memory.retrieval.index.turn_links import TurnLinks
+from tellback.memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
+from tellback.memory.retrieval.languages.statements import StatementFeature
+from tellback.vectorstore.internals import GrowableArray, distinct_counts, sorted_distinct
 
 _MIN_WORN_GAPS = 1000
 _SESSION_BITS = 32

@@ -19,8 +19,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.vocabulary import add_counts
-from vectorstore.internals import BM25_B, BM25_K1, GrowableArray, distinct_counts, idf_array
+from tellback.memory.retrieval.index.vocabulary import add_counts
+from tellback.vectorstore.internals import BM25_B, BM25_K1, GrowableArray, distinct_counts, idf_array
 
 _Key = TypeVar("_Key", bound=Hashable)
 NOBODY = 0

@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.record_batch import NO_SESSION, RecordColumns
-from vectorstore.internals import GrowableArray
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.record_batch import NO_SESSION, RecordColumns
+from tellback.vectorstore.internals import GrowableArray
 
 Rows: TypeAlias = NDArray[np.int64]
 NO_ROW = -1

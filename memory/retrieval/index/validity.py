@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import FOREVER, NEVER, to_microseconds
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.languages.statements import StatementFeature
-from memory.timestamps import timestamp_to_text
-from vectorstore import Filter
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.index.record import FOREVER, NEVER, to_microseconds
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.languages.statements import StatementFeature
+from tellback.memory.timestamps import timestamp_to_text
+from tellback.vectorstore import Filter
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

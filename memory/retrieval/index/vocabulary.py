@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.protocol import WordVectors
-from vectorstore.internals import GrowableArray, sorted_distinct
+from tellback.memory.embedders.protocol import WordVectors
+from tellback.vectorstore.internals import GrowableArray, sorted_distinct
 
 NO_TERM = 0
 """The number of no term: marks the end of a sentence."""

@@ -18,9 +18,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.languages.lexicon import Lexicon, alternatives, lexicon_for
-from vectorstore.internals import sorted_distinct
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.languages.lexicon import Lexicon, alternatives, lexicon_for
+from tellback.vectorstore.internals import sorted_distinct
+from tellback.vectorstore.value_class import dataclass
 
 NO_DAY = -(2**31)
 """The day of a memory without a date."""

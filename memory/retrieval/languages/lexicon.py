@@ -23,8 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from memory.errors import ArgumentError
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.vectorstore.value_class import dataclass
 
 _NO_MATCH = re.compile(r"(?!)")
 _LIST_NAME = re.compile(r"\{([a-z_]+)\}")

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from memory.results import ProfileTopic
-from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature
+from tellback.memory.results import ProfileTopic
+from tellback.memory.retrieval.languages.statements import StatementAnalysis, StatementFeature
 
 _ATTRIBUTES: Final = {
     ProfileTopic.NAME: StatementFeature.OWN_NAME,

@@ -11,14 +11,14 @@ from enum import IntFlag
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
-from memory.retrieval.languages.statement_patterns import (
+from tellback.memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
+from tellback.memory.retrieval.languages.statement_patterns import (
     kin_meanings,
     small_letter_pattern,
     statement_pattern,
     statement_words,
 )
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.value_class import dataclass
 
 _MAX_CHARACTERS = 1000
 """Characters of a text that are analyzed: a longer one is no single statement."""

@@ -23,9 +23,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from memory.models import Memory, Utterance, UtteranceKind
-from memory.retrieval.languages.lexicon import Lexicon, lexicon_for
-from vectorstore.value_class import dataclass
+from tellback.memory.models import Memory, Utterance, UtteranceKind
+from tellback.memory.retrieval.languages.lexicon import Lexicon, lexicon_for
+from tellback.vectorstore.value_class import dataclass
 
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[.!?…\n])[\"')\u201d\u2019]*\s+|(?<=[\u3002\uff01\uff1f\n])")

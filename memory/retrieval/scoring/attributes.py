@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature, is_kin, people_of
-from memory.retrieval.scoring.features import AnalyzedQuestion
-from memory.retrieval.scoring.newer_statements import spoken_alone
-from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.languages.question_time import TimeKind
+from tellback.memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature, is_kin, people_of
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
+from tellback.memory.retrieval.scoring.newer_statements import spoken_alone
+from tellback.memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

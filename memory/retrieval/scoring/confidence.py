@@ -15,14 +15,14 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.profile import EmbedderProfile
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.session_statistics import NOBODY
-from memory.retrieval.scoring.features import AnalyzedQuestion, has_text_feature, speaker_match
-from memory.retrieval.scoring.scores import ScoredCandidates
-from memory.retrieval.scoring.settings import AbstentionBounds
-from vectorstore.value_class import dataclass
+from tellback.memory.embedders.profile import EmbedderProfile
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.session_statistics import NOBODY
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, has_text_feature, speaker_match
+from tellback.memory.retrieval.scoring.scores import ScoredCandidates
+from tellback.memory.retrieval.scoring.settings import AbstentionBounds
+from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 AbstentionReason = Literal["nothing", "other"]

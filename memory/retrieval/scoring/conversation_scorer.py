@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import TextFeature, to_microseconds
-from memory.retrieval.index.record_batch import NO_SESSION
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import StatementFeature
-from memory.retrieval.scoring.attributes import THEIRS, attribute_scores, changed_attribute, tells_attribute
-from memory.retrieval.scoring.confidence import (
+from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
+from tellback.memory.retrieval.index.record_batch import NO_SESSION
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.languages.question_time import TimeKind
+from tellback.memory.retrieval.languages.statements import StatementFeature
+from tellback.memory.retrieval.scoring.attributes import THEIRS, attribute_scores, changed_attribute, tells_attribute
+from tellback.memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     TopicEvidence,
     attribution_margin,
@@ -24,7 +24,7 @@ from memory.retrieval.scoring.confidence import (
     question_bonus,
     to_confidence_scale,
 )
-from memory.retrieval.scoring.features import (
+from tellback.memory.retrieval.scoring.features import (
     AnalyzedQuestion,
     NamespaceQuery,
     date_fit,
@@ -40,18 +40,18 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
-from memory.retrieval.scoring.lists import spread_scores
-from memory.retrieval.scoring.newer_statements import (
+from tellback.memory.retrieval.scoring.lists import spread_scores
+from tellback.memory.retrieval.scoring.newer_statements import (
     find_newer_statements,
     find_older_statement,
     modality_scores,
     own_speakers,
     spoken_alone,
 )
-from memory.retrieval.scoring.repeated import repetition_scores
-from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
-from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
-from memory.retrieval.scoring.soft_matching import (
+from tellback.memory.retrieval.scoring.repeated import repetition_scores
+from tellback.memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
+from tellback.memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
+from tellback.memory.retrieval.scoring.soft_matching import (
     QuestionTerms,
     exact_match_shares,
     question_similarity,
@@ -59,9 +59,9 @@ from memory.retrieval.scoring.soft_matching import (
     weighted_sum,
     word_match,
 )
-from memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
-from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after, trusted_lead
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
+from tellback.memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after, trusted_lead
+from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -8,11 +8,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.scoring.confidence import TopicConfidence, abstention_bounds, question_bonus, topic_confidence
-from memory.retrieval.scoring.features import NamespaceQuery, scale_to_maximum
-from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
-from memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
-from memory.retrieval.scoring.soft_matching import (
+from tellback.memory.retrieval.scoring.confidence import (
+    TopicConfidence,
+    abstention_bounds,
+    question_bonus,
+    topic_confidence,
+)
+from tellback.memory.retrieval.scoring.features import NamespaceQuery, scale_to_maximum
+from tellback.memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
+from tellback.memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
+from tellback.memory.retrieval.scoring.soft_matching import (
     TextMatch,
     exact_match_shares,
     pair_match,

@@ -12,21 +12,21 @@ from dataclasses import field
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.profile import EmbedderProfile
-from memory.models import DEFAULT_IMPORTANCE
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.record_batch import NO_SESSION
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.session_statistics import NOBODY
-from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
-from memory.retrieval.index.validity import ValidityFilter
-from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.languages.dates import DateReference, date_match
-from memory.retrieval.languages.question_time import QuestionTime, TimeKind
-from memory.retrieval.languages.statements import StatementFeature
-from vectorstore import Filter, Vector, View
-from vectorstore.internals import idf, idf_array, sorted_distinct
-from vectorstore.value_class import dataclass
+from tellback.memory.embedders.profile import EmbedderProfile
+from tellback.memory.models import DEFAULT_IMPORTANCE
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.record_batch import NO_SESSION
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.session_statistics import NOBODY
+from tellback.memory.retrieval.index.turn_links import NO_ROW, TurnLinks
+from tellback.memory.retrieval.index.validity import ValidityFilter
+from tellback.memory.retrieval.index.vocabulary import NO_TERM
+from tellback.memory.retrieval.languages.dates import DateReference, date_match
+from tellback.memory.retrieval.languages.question_time import QuestionTime, TimeKind
+from tellback.memory.retrieval.languages.statements import StatementFeature
+from tellback.vectorstore import Filter, Vector, View
+from tellback.vectorstore.internals import idf, idf_array, sorted_distinct
+from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

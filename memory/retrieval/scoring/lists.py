@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record_batch import NO_SESSION
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.scoring.scores import top_positions
-from memory.retrieval.scoring.superseded import TIE_STEP
+from tellback.memory.retrieval.index.record_batch import NO_SESSION
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.scoring.scores import top_positions
+from tellback.memory.retrieval.scoring.superseded import TIE_STEP
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -14,24 +14,24 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.record_batch import NO_SESSION
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.session_statistics import NOBODY
-from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import (
+from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.record_batch import NO_SESSION
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.session_statistics import NOBODY
+from tellback.memory.retrieval.index.vocabulary import NO_TERM
+from tellback.memory.retrieval.languages.question_time import TimeKind
+from tellback.memory.retrieval.languages.statements import (
     ATTRIBUTES,
     NOT_FACTUAL,
     StatementFeature,
     is_about_possession,
     tells_amount,
 )
-from memory.retrieval.scoring.features import NamespaceQuery, term_weights
-from memory.retrieval.scoring.scores import top_positions
-from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
-from vectorstore.internals import sorted_distinct
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.scoring.features import NamespaceQuery, term_weights
+from tellback.memory.retrieval.scoring.scores import top_positions
+from tellback.memory.retrieval.scoring.superseded import TIE_STEP, statement_times
+from tellback.vectorstore.internals import sorted_distinct
+from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

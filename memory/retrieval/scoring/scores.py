@@ -16,7 +16,7 @@ from dataclasses import field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 _MIN_TOPIC = 0.01

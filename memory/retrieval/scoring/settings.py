@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from memory.validation import checked_int
-from vectorstore.value_class import dataclass
+from tellback.memory.validation import checked_int
+from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

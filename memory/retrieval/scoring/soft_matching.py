@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import MAX_SENTENCES
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.vocabulary import NO_TERM, renumber
-from memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies
-from vectorstore.internals import BM25_K1, idf_array, sorted_distinct
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.index.record import MAX_SENTENCES
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.turn_links import NO_ROW
+from tellback.memory.retrieval.index.vocabulary import NO_TERM, renumber
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies
+from tellback.vectorstore.internals import BM25_K1, idf_array, sorted_distinct
+from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -13,14 +13,14 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import ROLES, TextFeature
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.languages.statement_patterns import statement_pattern, statement_words
-from memory.retrieval.languages.statements import StatementFeature, is_kin, people_of
-from memory.retrieval.scoring.features import AnalyzedQuestion, NamespaceQuery, neighbour_window, row_positions
-from memory.retrieval.scoring.soft_matching import QuestionTerms
-from vectorstore.value_class import dataclass
+from tellback.memory.retrieval.index.record import ROLES, TextFeature
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.vocabulary import NO_TERM
+from tellback.memory.retrieval.languages.statement_patterns import statement_pattern, statement_words
+from tellback.memory.retrieval.languages.statements import StatementFeature, is_kin, people_of
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, NamespaceQuery, neighbour_window, row_positions
+from tellback.memory.retrieval.scoring.soft_matching import QuestionTerms
+from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

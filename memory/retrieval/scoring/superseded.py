@@ -13,13 +13,13 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import NEVER, TextFeature
-from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.languages.dates import NO_DAY, day_number
-from memory.retrieval.scoring.scores import top_positions
-from memory.retrieval.scoring.soft_matching import QuestionTerms, weighted_sum, word_match
-from vectorstore.internals import sorted_distinct
+from tellback.memory.retrieval.index.record import NEVER, TextFeature
+from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
+from tellback.memory.retrieval.index.vocabulary import NO_TERM
+from tellback.memory.retrieval.languages.dates import NO_DAY, day_number
+from tellback.memory.retrieval.scoring.scores import top_positions
+from tellback.memory.retrieval.scoring.soft_matching import QuestionTerms, weighted_sum, word_match
+from tellback.vectorstore.internals import sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

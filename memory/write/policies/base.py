@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
-from memory.models import Memory, choice
-from vectorstore.value_class import dataclass
+from tellback.memory.models import Memory, choice
+from tellback.vectorstore.value_class import dataclass
 
 NEAR_DUPLICATE_KEY: Final = "near"
 """Metadata of a memory: the id of the one that it nearly repeats."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, Literal
 
-from memory.errors import ArgumentError
-from memory.models import Memory
-from memory.retrieval.languages.statements import StatementFeature, analyze_statement
-from memory.validation import checked_int, checked_number
-from memory.write.policies.base import (
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory
+from tellback.memory.retrieval.languages.statements import StatementFeature, analyze_statement
+from tellback.memory.validation import checked_int, checked_number
+from tellback.memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
     Action,
     MemoryLookup,
@@ -24,7 +24,7 @@ from memory.write.policies.base import (
     SimilarMemory,
     TurnDecision,
 )
-from vectorstore.value_class import dataclass
+from tellback.vectorstore.value_class import dataclass
 
 _TOO_SHORT = PolicyDecision(Action.REJECT, "too short")
 

@@ -13,11 +13,11 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from memory.errors import ArgumentError
-from memory.models import Memory, Trust
-from memory.runtime import run_in_thread
-from memory.validation import checked_int, checked_labels, checked_number
-from memory.write.policies.base import (
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory, Trust
+from tellback.memory.runtime import run_in_thread
+from tellback.memory.validation import checked_int, checked_labels, checked_number
+from tellback.memory.write.policies.base import (
     Action,
     MemoryLookup,
     MemoryTurn,

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, Final, Literal
 
-from memory.errors import ArgumentError
-from memory.models import Memory, Trust
-from memory.secrets.patterns import SECRET_KINDS, SecretKind
-from memory.secrets.scanner import find_secrets, redact_spans
-from memory.write.policies.base import Action, OnPolicyFailure, PolicyDecision
-from vectorstore.value_class import dataclass
+from tellback.memory.errors import ArgumentError
+from tellback.memory.models import Memory, Trust
+from tellback.memory.secrets.patterns import SECRET_KINDS, SecretKind
+from tellback.memory.secrets.scanner import find_secrets, redact_spans
+from tellback.memory.write.policies.base import Action, OnPolicyFailure, PolicyDecision
+from tellback.vectorstore.value_class import dataclass
 
 _NAME_FIELDS: Final = ("id", "key", "session", "speaker", "kind", "role")
 _HARMLESS_LIMIT: Final = 1_000

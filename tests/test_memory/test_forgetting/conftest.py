@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory import Embedder, LongTermMemory
+from tellback.memory import Embedder, LongTermMemory
 from tests.support.forgetting import STORES, SettableClock, memory_on, write_notes
 
 

@@ -1,7 +1,7 @@
 """Bytes of forgotten memories: in no table, page, log, cache or file; receipts and their verification.
 
-Inner parts, on no face: ``memory.erasure``, ``memory.erasure.bytes_search``, ``memory.retrieval.index``,
-``memory.tables.operation_log``.
+Inner parts, on no face: ``tellback.memory.erasure``, ``tellback.memory.erasure.bytes_search``,
+``tellback.memory.retrieval.index``, ``tellback.memory.tables.operation_log``.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import (
+from tellback.memory import (
     Action,
     ArgumentError,
     CachedEmbedder,
@@ -52,10 +52,10 @@ from memory import (
     read_receipt,
     receipt_text,
 )
-from memory.erasure import verify
-from memory.erasure.bytes_search import count_dirty_free_pages, count_dirty_gaps
-from memory.erasure.file_search import run_search
-from memory.internals import (
+from tellback.memory.erasure import verify
+from tellback.memory.erasure.bytes_search import count_dirty_free_pages, count_dirty_gaps
+from tellback.memory.erasure.file_search import run_search
+from tellback.memory.internals import (
     ARCHIVE,
     CONVERSATION,
     BackfillReport,
@@ -63,9 +63,11 @@ from memory.internals import (
     store_namespace,
     to_entry,
 )
-from memory.results import ExternalCopy
-from memory.retrieval.index import index_cache, index_sync
-from memory.tables.operation_log import OperationLogTables, m001_operation_log
+from tellback.memory.results import ExternalCopy
+from tellback.memory.retrieval.index import index_cache, index_sync
+from tellback.memory.tables.operation_log import OperationLogTables, m001_operation_log
+from tellback.vectorstore import Finding, TableComponent, open_store
+from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.forgetting import (
     NOTING_TURN,
     NOW,
@@ -79,8 +81,6 @@ from tests.support.forgetting import (
     tool_memories,
     vector_of,
 )
-from vectorstore import Finding, TableComponent, open_store
-from vectorstore.sqlite import SqliteDatabase
 
 # --- traces in every place that the words can have been
 
@@ -1021,7 +1021,7 @@ def test_a_replacing_import_is_no_external_copy(file_memory, tmp_path):
 
 def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_writer_is_dead(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from vectorstore.sqlite import atomic_write\n"
+        "import os, sys; from pathlib import Path; from tellback.vectorstore.sqlite import atomic_write\n"
         "with atomic_write(Path(sys.argv[1]), token=os.urandom) as private:\n"
         "    private.write_text(sys.argv[2]); print(private, flush=True); sys.stdin.read()\n"
     )

@@ -1,6 +1,7 @@
 """Cascade of forget: erased and kept items, tombstones, one transaction over all components.
 
-Inner parts, on no face: ``memory.erasure``, ``memory.erasure.verbatim_match``, ``memory.tables.erasers``.
+Inner parts, on no face: ``tellback.memory.erasure``, ``tellback.memory.erasure.verbatim_match``,
+``tellback.memory.tables.erasers``.
 """
 
 import random
@@ -9,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     CannotUndo,
     DocumentBlock,
     EmbeddingSettings,
@@ -30,10 +31,19 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.erasure import cascade_plan
-from memory.erasure.verbatim_match import VerbatimTexts
-from memory.internals import ARCHIVE, CONVERSATION, HistoryRow, IngestAction, Outcome, store_namespace, to_entry
-from memory.tables.erasers import ErasedItems
+from tellback.memory.erasure import cascade_plan
+from tellback.memory.erasure.verbatim_match import VerbatimTexts
+from tellback.memory.internals import (
+    ARCHIVE,
+    CONVERSATION,
+    HistoryRow,
+    IngestAction,
+    Outcome,
+    store_namespace,
+    to_entry,
+)
+from tellback.memory.tables.erasers import ErasedItems
+from tellback.vectorstore import Entry
 from tests.support.forgetting import (
     BOOKS,
     NOTING_TURN,
@@ -53,7 +63,6 @@ from tests.support.forgetting import (
     texts,
     tool_memories,
 )
-from vectorstore import Entry
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """Forgetting a namespace: every component of it is erased, and no other namespace is touched.
 
-Inner parts, on no face: ``memory.retrieval.index``.
+Inner parts, on no face: ``tellback.memory.retrieval.index``.
 """
 
 from datetime import timedelta
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     KnowledgeBase,
     LongTermMemory,
     Memory,
@@ -18,8 +18,9 @@ from memory import (
     Trust,
     entry_store,
 )
-from memory.internals import DOCUMENTS, HistoryRow, Outcome, store_namespace, to_entry
-from memory.retrieval.index import index_sync
+from tellback.memory.internals import DOCUMENTS, HistoryRow, Outcome, store_namespace, to_entry
+from tellback.memory.retrieval.index import index_sync
+from tellback.vectorstore import open_store
 from tests.support.forgetting import (
     NOW,
     SECRET,
@@ -31,7 +32,6 @@ from tests.support.forgetting import (
     run,
     sources,
 )
-from vectorstore import open_store
 
 WORDS = ("44173921-zebra", "55284032-quagga", "66395143-okapi", "77406254-tapir", "88517365-lemur")
 

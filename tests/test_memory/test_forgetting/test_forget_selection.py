@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from memory import ArgumentError, Memory, Message, NoSuchMemory, Source, TextBlock, ToolResultBlock
-from memory.internals import DOCUMENTS, store_namespace, to_entry
+from tellback.memory import ArgumentError, Memory, Message, NoSuchMemory, Source, TextBlock, ToolResultBlock
+from tellback.memory.internals import DOCUMENTS, store_namespace, to_entry
 from tests.support.forgetting import BOOKS, NOW, message_texts, remembered, run, texts
 
 

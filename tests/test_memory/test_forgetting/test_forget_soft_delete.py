@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory import (
+from tellback.memory import (
     ArgumentError,
     CannotUndo,
     FixedWindow,
@@ -21,7 +21,9 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.internals import ARCHIVE, CONVERSATION, IngestAction, Outcome, RecallStage, store_namespace
+from tellback.memory.internals import ARCHIVE, CONVERSATION, IngestAction, Outcome, RecallStage, store_namespace
+from tellback.vectorstore import BusyError, DamageError, Entry, open_store
+from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.forgetting import (
     NOTING_TURN,
     SECRET,
@@ -34,8 +36,6 @@ from tests.support.forgetting import (
     sources,
     tool_memories,
 )
-from vectorstore import BusyError, DamageError, Entry, open_store
-from vectorstore.sqlite import SqliteDatabase
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_restore_drops_vectors_of_another_space(tmp_path, clock):
     target = run(memory.remember(SECRET)).id
     receipt = run(memory.forget([target], grace=WEEK))
     store = memory.store
-    from vectorstore import Space
+    from tellback.vectorstore import Space
 
     other = Space("toy/2", 4)
     store.begin_space(other)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from agent.assistant.cli.output import console, escape_controls, is_terminal, print_piece, print_text
+from tellback.agent.assistant.cli.output import console, escape_controls, is_terminal, print_piece, print_text
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -36,7 +36,7 @@ class SecretMask:
     """Replacement of the secrets of a prompt by marks that name their kinds."""
 
     def __init__(self, prompt: str) -> None:
-        from memory.internals import find_secrets
+        from tellback.memory.internals import find_secrets
 
         self._kinds = {prompt[span.start : span.end]: span.kind for span in find_secrets(prompt)}
 
@@ -50,7 +50,7 @@ class SecretMask:
 
     def apply(self, text: str) -> str:
         """Return *text* without the secrets."""
-        from memory.internals import redaction_mark
+        from tellback.memory.internals import redaction_mark
 
         for secret, kind in self._kinds.items():
             text = text.replace(secret, redaction_mark(kind))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agent.assistant.cli.citations import citation_lines
-from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
-from agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
-from agent.assistant.cli.conversation.plain_requests import asks_for_profile
-from agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
-from agent.assistant.cli.options import (
+from tellback.agent.assistant.cli.citations import citation_lines
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
+from tellback.agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
+from tellback.agent.assistant.cli.conversation.plain_requests import asks_for_profile
+from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
+from tellback.agent.assistant.cli.options import (
     AttachOption,
     CollectionOption,
     JsonOption,
@@ -25,16 +25,16 @@ from agent.assistant.cli.options import (
     TypeOption,
     chosen_documents,
 )
-from agent.assistant.cli.output import print_json, print_line, print_note, print_text
-from agent.assistant.cli.profile import profile as show_profile
-from agent.assistant.cli.prompts import read_text_argument
-from agent.assistant.cli.waiting import WaitingStatus, show_wait
+from tellback.agent.assistant.cli.output import print_json, print_line, print_note, print_text
+from tellback.agent.assistant.cli.profile import profile as show_profile
+from tellback.agent.assistant.cli.prompts import read_text_argument
+from tellback.agent.assistant.cli.waiting import WaitingStatus, show_wait
 
 if TYPE_CHECKING:
-    from agent.agent_memory import MemoryOptions
-    from agent.assistant.wiring import Assistant
-    from agent.results import RunResult
-    from memory.internals import Block
+    from tellback.agent.agent_memory import MemoryOptions
+    from tellback.agent.assistant.wiring import Assistant
+    from tellback.agent.results import RunResult
+    from tellback.memory.internals import Block
 
 
 @with_error_report
@@ -57,7 +57,7 @@ def ask(
     """
     compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
-    from agent.agent_memory import MemoryOptions
+    from tellback.agent.agent_memory import MemoryOptions
 
     files = [read_attachment(path) for path in attach or ()]
     if question != ["-"] and (piped := _piped_input()).strip():
@@ -120,8 +120,8 @@ async def _answer(
     status: WaitingStatus,
 ) -> RunResult:
     """Return the answer to *question* about *files* and the memory; raise the error that ended the run."""
-    from agent.events import RunEnded
-    from memory import TextBlock
+    from tellback.agent.events import RunEnded
+    from tellback.memory import TextBlock
 
     opened = assistant.opened
     try:

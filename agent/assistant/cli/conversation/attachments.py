@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import typer
 
-from agent.assistant.cli.output import format_count, one_line
+from tellback.agent.assistant.cli.output import format_count, one_line
 
 if TYPE_CHECKING:
-    from agent.assistant.config import AssistantSettings
-    from memory import Embedder, KnowledgeBase, LongTermMemory
-    from memory.internals import Block, Passages
+    from tellback.agent.assistant.config import AssistantSettings
+    from tellback.memory import Embedder, KnowledgeBase, LongTermMemory
+    from tellback.memory.internals import Block, Passages
 
 STANDARD_INPUT: Final = "standard input"
 _MAX_BYTES: Final = 50_000_000
@@ -47,7 +47,7 @@ class Attachments:
 
     async def retrieve(self, question: str, k: int = 5) -> Passages:
         """Return the passages that are most about *question*, best first."""
-        from memory.internals import Passages
+        from tellback.memory.internals import Passages
 
         return Passages(()) if self._knowledge is None else await self._knowledge.retrieve(question, k)
 
@@ -56,7 +56,7 @@ class Attachments:
 
         An unreadable file raises ``LoadError`` or ``MissingExtra``, an image without a model ``BadParameter``.
         """
-        from memory import DocumentBlock, ImageBlock, load_document
+        from tellback.memory import DocumentBlock, ImageBlock, load_document
 
         shown = one_line(name)
         kind, _ = mimetypes.guess_type(name)
@@ -81,7 +81,7 @@ class Attachments:
 
     async def _ingest(self, name: str, content: str | bytes, embedder: Embedder | None) -> int:
         """Cut *content* into passages; return their number."""
-        from memory import KnowledgeBase, open_memory
+        from tellback.memory import KnowledgeBase, open_memory
 
         if self._knowledge is None:
             self._memory = open_memory("numpy:", embedder=embedder)

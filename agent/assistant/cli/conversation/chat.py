@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, opened_assistant, run
-from agent.assistant.cli.conversation.plain_requests import asks_for_profile, forget_request
-from agent.assistant.cli.conversation.session import ChatSession
-from agent.assistant.cli.conversation.slash_commands import OTHER_NAMES, help_text, parse_command, run_slash_command
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.keyboard import typed_lines
-from agent.assistant.cli.options import AttachOption
-from agent.assistant.cli.output import format_count, one_line, print_note, shown_path
-from agent.assistant.cli.prompts import NO_ANSWERS, YES_ANSWERS, piped_input_lines
-from agent.assistant.cli.sessions import known_session, new_session, session_words
+from tellback.agent.assistant.cli.command_context import global_options, opened_assistant, run
+from tellback.agent.assistant.cli.conversation.plain_requests import asks_for_profile, forget_request
+from tellback.agent.assistant.cli.conversation.session import ChatSession
+from tellback.agent.assistant.cli.conversation.slash_commands import (
+    OTHER_NAMES,
+    help_text,
+    parse_command,
+    run_slash_command,
+)
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.keyboard import typed_lines
+from tellback.agent.assistant.cli.options import AttachOption
+from tellback.agent.assistant.cli.output import format_count, one_line, print_note, shown_path
+from tellback.agent.assistant.cli.prompts import NO_ANSWERS, YES_ANSWERS, piped_input_lines
+from tellback.agent.assistant.cli.sessions import known_session, new_session, session_words
 
 if TYPE_CHECKING:
-    from agent.assistant.cli.conversation.line_editor import LineEditor
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.cli.conversation.line_editor import LineEditor
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 _EXIT_WORDS: Final = ("quit", "exit")
 _HELP_WORDS: Final = ("help", "help!", "help?", "?")
@@ -55,7 +60,7 @@ def chat(
         raise typer.BadParameter(problem, param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     if interactive and sys.stderr.isatty() and _is_first(context):
-        from agent.assistant.cli.init import offer_set_up
+        from tellback.agent.assistant.cli.init import offer_set_up
 
         offer_set_up(global_options(context))
     with opened_assistant(context, reads_only=False) as assistant:
@@ -152,9 +157,9 @@ def _line_editor(talk: ChatSession) -> LineEditor | None:
     """Return the editor of the terminal; None for a terminal without cursor control."""
     if os.environ.get("TERM", "") in ("dumb", "unknown") or not sys.stdout.isatty():
         return None
-    from agent.assistant.cli.conversation.completion import ChatCompleter
-    from agent.assistant.cli.conversation.line_editor import LineEditor
-    from agent.assistant.cli.conversation.prompt_history import PromptHistory
+    from tellback.agent.assistant.cli.conversation.completion import ChatCompleter
+    from tellback.agent.assistant.cli.conversation.line_editor import LineEditor
+    from tellback.agent.assistant.cli.conversation.prompt_history import PromptHistory
 
     history = PromptHistory(talk.opened if talk.opened.settings.prompt_history else None)
     return LineEditor(history, ChatCompleter(lambda: talk.opened))
@@ -166,7 +171,7 @@ def _chosen_session(
     """Return the id of the session that the options name; print on a terminal which one is continued."""
     conversations, namespace = opened.memory.conversations, opened.namespace
     if go_on:
-        from agent.assistant.importers.registry import is_imported
+        from tellback.agent.assistant.importers.registry import is_imported
 
         here = (info.session for info in run(conversations.sessions(namespace=namespace)))
         session = next((name for name in here if not is_imported(name)), None)

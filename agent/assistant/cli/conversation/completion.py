@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from agent.assistant.cli.command_context import run
-from agent.assistant.cli.conversation.slash_commands import GENERAL_COMMANDS, SLASH_COMMANDS, Argument
-from agent.assistant.cli.output import one_line
-from agent.assistant.cli.short_ids import short_id
+from tellback.agent.assistant.cli.command_context import run
+from tellback.agent.assistant.cli.conversation.slash_commands import GENERAL_COMMANDS, SLASH_COMMANDS, Argument
+from tellback.agent.assistant.cli.output import one_line
+from tellback.agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 _OFFERED: Final = 40
 _SHOWN_LENGTH: Final = 50
@@ -70,7 +70,7 @@ class ChatCompleter(Completer):
             yield short_id(info.session), info.begins
 
     def _models(self) -> Iterator[tuple[str, str]]:
-        from agent.assistant.setting_checks import NO_MODEL
+        from tellback.agent.assistant.setting_checks import NO_MODEL
 
         if (model := self._opened().settings.model) is not None:
             yield model, "the present one"

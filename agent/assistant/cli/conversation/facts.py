@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from agent.agent import Agent
-from agent.assistant.clients.typed_text import split_pasted
-from agent.assistant.wiring import make_http_client, make_model_settings, make_provider, user_zone
-from agent.configuration import AgentSettings
-from agent.context.memory_reader import NOT_SENSITIVE_FILTER
-from agent.context.rendering import ITEM_FORM, render_items, unused_mark
-from agent.context_items import item_from_hit, with_standing
-from agent.results import Usage
-from memory import Hit, LongTermMemory, Memory, Report
-from memory.internals import ORIGIN, REDACTION_OPENING, classify_utterance, is_remote
-from vectorstore import Analyzer, Filter, lifecycle_of
-from vectorstore.value_class import dataclass
+from tellback.agent.agent import Agent
+from tellback.agent.assistant.clients.typed_text import split_pasted
+from tellback.agent.assistant.wiring import make_http_client, make_model_settings, make_provider, user_zone
+from tellback.agent.configuration import AgentSettings
+from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
+from tellback.agent.context.rendering import ITEM_FORM, render_items, unused_mark
+from tellback.agent.context_items import item_from_hit, with_standing
+from tellback.agent.results import Usage
+from tellback.memory import Hit, LongTermMemory, Memory, Report
+from tellback.memory.internals import ORIGIN, REDACTION_OPENING, classify_utterance, is_remote
+from tellback.vectorstore import Analyzer, Filter, lifecycle_of
+from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from agent.providers.base import Provider
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.agent.providers.base import Provider
 
 _INSTRUCTIONS: Final = (
     "You keep a person's notes. Which lasting facts about them, their people, things, preferences and plans do they "

@@ -16,14 +16,14 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
 
-from agent.assistant.cli.output import print_note
+from tellback.agent.assistant.cli.output import print_note
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from agent.assistant.cli.conversation.prompt_history import PromptHistory
+    from tellback.agent.assistant.cli.conversation.prompt_history import PromptHistory
 
 PROMPT: Final = "> "
 _CONTINUATION: Final = "… "

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from memory import Memory
-    from vectorstore import Analyzer
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory import Memory
+    from tellback.vectorstore import Analyzer
 
 _FORGET: Final = re.compile(
     r"(?:please |bitte )?(?:forget|delete|erase|vergiss|vergesse?n?|lösche|olvida|borra|oublie|efface)"
@@ -91,7 +91,7 @@ def forget_request(line: str) -> str | None:
 
 def correction_request(line: str) -> str | None:
     """Return the statement of a *line* that corrects something ("no, …"); None for any other line."""
-    from agent.quoting import is_question
+    from tellback.agent.quoting import is_question
 
     match = _CORRECTION.fullmatch(line.strip())
     if match is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from prompt_toolkit.history import History
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 _SESSIONS: Final = 30
 _PROMPTS_A_SESSION: Final = 100
@@ -37,7 +37,7 @@ class PromptHistory(History):
 
     def append_string(self, string: str) -> None:
         """Keep what was just typed, unless it holds a secret."""
-        from memory.internals import find_secrets
+        from tellback.memory.internals import find_secrets
 
         if string.strip() and not find_secrets(string):
             self._typed = [prompt for prompt in self._typed if prompt != string] + [string]
@@ -55,7 +55,7 @@ class PromptHistory(History):
 
     async def _kept(self) -> list[str]:
         """Return the user's prompts of the last conversations, newest first, without those of other clients."""
-        from memory.internals import ORIGIN, REDACTION_OPENING
+        from tellback.memory.internals import ORIGIN, REDACTION_OPENING
 
         if self._opened is None:
             return []

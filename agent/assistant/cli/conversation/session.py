@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from agent.assistant.cli.command_context import run
-from agent.assistant.cli.conversation.answer_view import masked_kinds
-from agent.assistant.cli.conversation.attachments import Attachments, read_attachment
-from agent.assistant.cli.conversation.plain_requests import (
+from tellback.agent.assistant.cli.command_context import run
+from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
+from tellback.agent.assistant.cli.conversation.attachments import Attachments, read_attachment
+from tellback.agent.assistant.cli.conversation.plain_requests import (
     Correction,
     asks_for_reminder,
     correction_request,
@@ -22,24 +22,24 @@ from agent.assistant.cli.conversation.plain_requests import (
     memories_about,
     propose_correction,
 )
-from agent.assistant.cli.conversation.turn import Turn, print_dim, stream_turn
-from agent.assistant.cli.conversation.turn_line import fact_lines
-from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
-from agent.assistant.cli.keyboard import quiet_keyboard
-from agent.assistant.cli.output import one_line, print_json, print_note, screen_width
-from agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
-from agent.assistant.cli.short_ids import short_id
-from agent.assistant.cli.text_diff import print_difference
-from agent.assistant.resident.host import Host, hosted
-from agent.assistant.resident.wire import terminal_name
+from tellback.agent.assistant.cli.conversation.turn import Turn, print_dim, stream_turn
+from tellback.agent.assistant.cli.conversation.turn_line import fact_lines
+from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
+from tellback.agent.assistant.cli.keyboard import quiet_keyboard
+from tellback.agent.assistant.cli.output import one_line, print_json, print_note, screen_width
+from tellback.agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
+from tellback.agent.assistant.cli.short_ids import short_id
+from tellback.agent.assistant.cli.text_diff import print_difference
+from tellback.agent.assistant.resident.host import Host, hosted
+from tellback.agent.assistant.resident.wire import terminal_name
 
 if TYPE_CHECKING:
-    from agent.assistant.cli.conversation.facts import FactWorker, KeptFacts
-    from agent.assistant.cli.conversation.line_editor import LineEditor
-    from agent.assistant.config import AssistantSettings
-    from agent.assistant.wiring import Assistant, OpenedMemory
-    from agent.results import RunResult
-    from memory import Report
+    from tellback.agent.assistant.cli.conversation.facts import FactWorker, KeptFacts
+    from tellback.agent.assistant.cli.conversation.line_editor import LineEditor
+    from tellback.agent.assistant.config import AssistantSettings
+    from tellback.agent.assistant.wiring import Assistant, OpenedMemory
+    from tellback.agent.results import RunResult
+    from tellback.memory import Report
 
 _FACTS_PATIENCE: Final = 20.0
 """Seconds that the end of a chat waits for facts."""
@@ -118,7 +118,7 @@ class ChatSession:
             print_note("Enter alone, or /retry, tries it again")
 
     def _remember_turn(self, line: str, result: RunResult) -> None:
-        from memory.internals import classify_utterance
+        from tellback.memory.internals import classify_utterance
 
         self.last_prompt, self.last_result = line, result
         if result.stored and masked_kinds(line):
@@ -139,7 +139,7 @@ class ChatSession:
     def _look_for_facts(self, turn: str) -> None:
         """Ask the model for the facts in the memory *turn* while the conversation goes on."""
         if self.facts is None:
-            from agent.assistant.cli.conversation.facts import FactWorker
+            from tellback.agent.assistant.cli.conversation.facts import FactWorker
 
             self.facts = FactWorker(self._announce_facts)
         self.facts.submit(self.opened, turn)
@@ -185,7 +185,7 @@ class ChatSession:
 
     def run_command(self, *words: str) -> int:
         """Run a command of the command line on the memory that is open; return its exit code."""
-        from agent.assistant.cli.app import run_command_line
+        from tellback.agent.assistant.cli.app import run_command_line
 
         opened = self.opened
 
@@ -293,7 +293,7 @@ class ChatSession:
             self._change_assistant(self.opened.settings)
 
     def _change_assistant(self, settings: AssistantSettings) -> None:
-        from agent.assistant.wiring import change_assistant
+        from tellback.agent.assistant.wiring import change_assistant
 
         attached = self.attachments if self.attachments.is_searched else None
         self.assistant = run(change_assistant(self.assistant, settings, attached))

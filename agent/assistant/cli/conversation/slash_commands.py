@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import typer
 
-from agent.assistant.cli.command_context import run
-from agent.assistant.cli.conversation.answer_view import masked_kinds
-from agent.assistant.cli.listing import listing_number
-from agent.assistant.cli.output import hang, one_line, print_note, print_text
-from agent.assistant.cli.short_ids import short_id
+from tellback.agent.assistant.cli.command_context import run
+from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
+from tellback.agent.assistant.cli.listing import listing_number
+from tellback.agent.assistant.cli.output import hang, one_line, print_note, print_text
+from tellback.agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
-    from agent.assistant.cli.conversation.session import ChatSession
+    from tellback.agent.assistant.cli.conversation.session import ChatSession
 
 Argument: TypeAlias = Literal["", "text", "memory", "session", "file", "model"]
 
@@ -167,7 +167,7 @@ def _pin(chat: ChatSession, rest: str) -> None:
 
 def _keep(chat: ChatSession, rest: str) -> None:
     """Keep the last prompt with a secret unredacted, marked as sensitive."""
-    from memory import Memory
+    from tellback.memory import Memory
 
     if chat.redacted is None:
         print_note("nothing was left out of what you said")
@@ -187,7 +187,7 @@ def _sessions(chat: ChatSession, rest: str) -> None:
 
 
 def _session(chat: ChatSession, rest: str) -> None:
-    from agent.assistant.cli.sessions import known_session
+    from tellback.agent.assistant.cli.sessions import known_session
 
     if rest:
         chat.go_on_with(known_session(chat.opened, rest))
@@ -196,7 +196,7 @@ def _session(chat: ChatSession, rest: str) -> None:
 
 
 def _new(chat: ChatSession, rest: str) -> None:
-    from agent.assistant.cli.sessions import new_session
+    from tellback.agent.assistant.cli.sessions import new_session
 
     chat.begin(new_session(chat.opened, rest or None))
     print_note("a new session begins" + (f": {one_line(rest)}" if rest else ""))
@@ -204,7 +204,7 @@ def _new(chat: ChatSession, rest: str) -> None:
 
 def _sources(chat: ChatSession, rest: str) -> None:
     """Print the places of the last answer's quotes, with their words."""
-    from agent.assistant.cli.citations import citation_lines
+    from tellback.agent.assistant.cli.citations import citation_lines
 
     citations = () if chat.last_result is None else chat.last_result.citations
     if not citations:

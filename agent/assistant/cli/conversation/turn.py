@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agent.assistant.cli.citations import citation_lines
-from agent.assistant.cli.conversation.answer_view import answer_view
-from agent.assistant.cli.conversation.turn_line import turn_line
-from agent.assistant.cli.output import fit_line, has_styles, print_line, print_note, print_text
-from agent.assistant.cli.prompts import answer_approval
-from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
+from tellback.agent.assistant.cli.citations import citation_lines
+from tellback.agent.assistant.cli.conversation.answer_view import answer_view
+from tellback.agent.assistant.cli.conversation.turn_line import turn_line
+from tellback.agent.assistant.cli.output import fit_line, has_styles, print_line, print_note, print_text
+from tellback.agent.assistant.cli.prompts import answer_approval
+from tellback.agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import Assistant
-    from agent.results import RunResult
-    from memory.internals import Block
+    from tellback.agent.assistant.wiring import Assistant
+    from tellback.agent.results import RunResult
+    from tellback.memory.internals import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,15 @@ async def stream_turn(
 
     *interactive*: a person at the terminal can approve tool calls, and a line says what the turn did.
     """
-    from agent.events import ApprovalRequested, MemoryDegraded, RunEnded, TextDelta, TextWithdrawn, WarningIssued
-    from memory import TextBlock
+    from tellback.agent.events import (
+        ApprovalRequested,
+        MemoryDegraded,
+        RunEnded,
+        TextDelta,
+        TextWithdrawn,
+        WarningIssued,
+    )
+    from tellback.memory import TextBlock
 
     prompt = [TextBlock(text=line), *blocks] if blocks else line
     status = WaitingStatus(shown=not json)

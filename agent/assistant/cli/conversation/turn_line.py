@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from agent.assistant.cli.conversation.answer_view import masked_kinds
-from agent.assistant.cli.output import format_count, one_line
-from agent.assistant.cli.short_ids import short_id
+from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
+from tellback.agent.assistant.cli.output import format_count, one_line
+from tellback.agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
-    from agent.assistant.cli.conversation.facts import KeptFacts
-    from agent.results import RunResult, ToolCallRecord
-    from memory import Report
+    from tellback.agent.assistant.cli.conversation.facts import KeptFacts
+    from tellback.agent.results import RunResult, ToolCallRecord
+    from tellback.memory import Report
 
 _NOTE_LENGTH: Final = 60
 _NOTING_TOOLS: Final = ("remember", "replace_memory")
@@ -34,7 +34,7 @@ def turn_line(prompt: str, result: RunResult, *, unsaved: int = 0) -> str:
 
 def _kept(prompt: str, report: Report) -> Iterator[str]:
     """Yield the outcome of storing the user's words."""
-    from memory.internals import Outcome, classify_utterance
+    from tellback.memory.internals import Outcome, classify_utterance
 
     if report.outcome in (Outcome.REDACTED, Outcome.REJECTED) and (kinds := masked_kinds(prompt)):
         if report.stored:
@@ -59,7 +59,7 @@ def _kept(prompt: str, report: Report) -> Iterator[str]:
 
 def fact_lines(kept: KeptFacts) -> list[str]:
     """Return a line for each kept fact of a turn, with the memories it replaces; the last line has the tokens."""
-    from agent.errors import shorten
+    from tellback.agent.errors import shorten
 
     if kept.problem:
         return [f"no facts looked for: {one_line(kept.problem)}"]
@@ -74,8 +74,8 @@ def fact_lines(kept: KeptFacts) -> list[str]:
 
 def _tool_parts(runs: tuple[ToolCallRecord, ...]) -> Iterator[str]:
     """Yield the tools that were called, each once with its number; a note is shown with its words."""
-    from agent.errors import shorten
-    from memory.internals import redact_secrets
+    from tellback.agent.errors import shorten
+    from tellback.memory.internals import redact_secrets
 
     counts: dict[str, int] = {}
     for run in runs:
