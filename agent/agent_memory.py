@@ -81,7 +81,7 @@ class MemoryOptions:
 
 
 class AgentMemory(Protocol):
-    """A memory that an agent can be grounded on, such as ``tellback.memory.LongTermMemory``, whose docstrings hold here.
+    """Memory that an agent can be grounded on, like ``tellback.memory.LongTermMemory``, whose docstrings hold here.
 
     A memory of one's own has all of these; it need not inherit.
     """

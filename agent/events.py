@@ -28,7 +28,7 @@ from tellback.memory import Report, ToolCallBlock
 from tellback.memory.internals import Omitted
 
 _log = logging.getLogger(__name__)
-logging.getLogger("agent").addHandler(logging.NullHandler())  # quiet, unless the program sets up logging
+logging.getLogger("tellback.agent").addHandler(logging.NullHandler())  # quiet, unless the program sets up logging
 
 _TYPE_KEY = "type"
 _EVENT_CLASSES: dict[str, type[Event]] = {}

@@ -6,13 +6,12 @@ What a write, a recall or an erasure returns is in ``results``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from tellback.memory.errors import ArgumentError
-from tellback.vectorstore.value_class import dataclass
 
 Kind: TypeAlias = str
 """turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""

@@ -7,13 +7,12 @@ receipt of a forgetting and its verification.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
 from tellback.memory.models import Memory, Operation, choice
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

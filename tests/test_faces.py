@@ -16,13 +16,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LAZY_FACES = [
-    "vectorstore",
+    "tellback.vectorstore",
     "tellback.vectorstore.internals",
-    "memory",
+    "tellback.memory",
     "tellback.memory.internals",
     "tellback.memory.http",
     "tellback.memory.onnx",
-    "agent",
+    "tellback.agent",
     "tellback.agent.mcp",
 ]
 FACES = [
@@ -33,9 +33,9 @@ FACES = [
     "tellback.agent.callables",
     "tellback.agent.testing",
 ]
-LIMITS = {"vectorstore": 60, "memory": 90, "agent": 70, "tellback.memory.internals": 100}
+LIMITS = {"tellback.vectorstore": 60, "tellback.memory": 90, "tellback.agent": 70, "tellback.memory.internals": 100}
 """How many names a face may have: those that programs import, and the internal one."""
-ERROR_FACES = {"vectorstore": ["vectorstore"], "memory": ["memory", "tellback.memory.http"]}
+ERROR_FACES = {"vectorstore": ["tellback.vectorstore"], "memory": ["tellback.memory", "tellback.memory.http"]}
 """Where the errors of a package are public: those of its HTTP client in the client's own face."""
 
 
@@ -61,13 +61,13 @@ def test_every_public_name_exists_and_has_a_docstring(face: str) -> None:
 @pytest.mark.parametrize("face", FACES)
 def test_every_name_a_face_imports_from_its_own_package_is_public(face: str) -> None:
     module = importlib.import_module(face)
-    package = face.split(".")[0]
+    package = ".".join(face.split(".")[:2])
     gathered = {
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
         and isinstance(value, (type, types.FunctionType))
-        and value.__module__.split(".")[0] == package
+        and value.__module__.startswith(f"{package}.")
     }
     assert gathered - set(module.__all__) == set()
 
@@ -79,7 +79,7 @@ def test_dir_shows_the_public_names_alone(face: str) -> None:
 
 
 def errors_of(package: str) -> dict[str, type[Exception]]:
-    module = importlib.import_module(f"{package}.errors")
+    module = importlib.import_module(f"tellback.{package}.errors")
     return {
         name: value
         for name, value in vars(module).items()
@@ -95,7 +95,9 @@ def test_every_error_of_a_package_is_public(package: str) -> None:
 
 def test_every_error_of_the_agent_is_public_or_a_kind_of_a_public_one() -> None:
     errors = errors_of("agent")
-    public = {name: error for name, error in errors.items() if name in importlib.import_module("agent").__all__}
+    public = {
+        name: error for name, error in errors.items() if name in importlib.import_module("tellback.agent").__all__
+    }
     kinds = set(public.values()) - {public["AgentError"]}
     assert [name for name, error in errors.items() if name not in public and not kinds & set(error.__mro__)] == []
 
@@ -115,12 +117,15 @@ def test_importing_a_face_imports_none_of_its_modules(face: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
     )
-    ours = {name for name in run.stdout.split() if name.split(".")[0] in ("vectorstore", "memory", "agent")}
-    assert ours <= {face, face.partition(".")[0], "vectorstore", "tellback.vectorstore.lazy_face"}
+    ours = {name for name in run.stdout.split() if name.startswith("tellback.")}
+    package = ".".join(face.split(".")[:2])
+    assert ours <= {face, package, "tellback.vectorstore", "tellback.vectorstore.lazy_face"}
 
 
 def test_the_internal_face_repeats_no_public_name() -> None:
-    public, internal = (set(importlib.import_module(face).__all__) for face in ("memory", "tellback.memory.internals"))
+    public, internal = (
+        set(importlib.import_module(face).__all__) for face in ("tellback.memory", "tellback.memory.internals")
+    )
     assert public & internal == set()
 
 
@@ -129,7 +134,7 @@ def test_a_face_keeps_to_its_limit_of_names(face: str) -> None:
     assert len(importlib.import_module(face).__all__) <= LIMITS[face]
 
 
-@pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])
+@pytest.mark.parametrize("face", ["tellback.vectorstore", "tellback.memory", "tellback.agent"])
 def test_every_public_name_stands_in_the_docs(face: str) -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     words = {word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8"))}
@@ -149,7 +154,7 @@ def test_every_name_of_the_page_of_names_can_be_imported() -> None:
     ("path", "names"),
     [
         ("memory.open_memory", ["path", "choose_local", "embedder", "policies", "hooks", "clock", "user_name"]),
-        ("tellback.memory.LongTermMemory", ["store", "database", "history", "embedder", "zone"]),
+        ("memory.LongTermMemory", ["store", "database", "history", "embedder", "zone"]),
         ("memory.LongTermMemory.recall", ["self", "question", "k", "namespace", "where", "as_of", "token_budget"]),
         ("memory.LongTermMemory.forget", ["ids", "session", "older_than", "grace"]),
         ("memory.LongTermMemory.correct", ["id", "text", "namespace", "actor", "approved_by"]),
@@ -158,7 +163,7 @@ def test_every_name_of_the_page_of_names_can_be_imported() -> None:
 )
 def test_the_signature_of_a_public_call_has_every_option(path: str, names: list[str]) -> None:
     face, *members = path.split(".")
-    value: object = importlib.import_module(face)
+    value: object = importlib.import_module(f"tellback.{face}")
     for member in members:
         value = getattr(value, member)
     parameters = inspect.signature(value).parameters  # type: ignore[arg-type]

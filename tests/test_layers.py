@@ -10,25 +10,23 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+import tellback
+
+ROOT = Path(tellback.__file__).parent
+"""The folder of the three packages: the checkout, or the installed package."""
+TESTS = Path(__file__).parent
 
 FACES = {
     "vectorstore": {
         "vectorstore",
-        "tellback.vectorstore.internals",
-        "tellback.vectorstore.sqlite",
-        "tellback.vectorstore.testing",
+        "vectorstore.internals",
+        "vectorstore.sqlite",
+        "vectorstore.testing",
     },
-    "memory": {
-        "memory",
-        "tellback.memory.internals",
-        "tellback.memory.http",
-        "tellback.memory.onnx",
-        "tellback.memory.testing",
-    },
-    "agent": {"agent", "tellback.agent.callables", "tellback.agent.mcp", "tellback.agent.testing"},
+    "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
+    "agent": {"agent", "agent.callables", "agent.mcp", "agent.testing"},
 }
-SHARED = {"tellback.vectorstore.lazy_face", "tellback.vectorstore.persisted_names", "tellback.vectorstore.value_class"}
+SHARED = {"vectorstore.lazy_face", "vectorstore.persisted_names"}
 """Modules that know nothing of a store: each package may import them."""
 MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory", "vectorstore"}}
 
@@ -98,20 +96,23 @@ def modules_of(package: Path) -> dict[str, ast.Module]:
 
 
 def arrows_of(modules: dict[str, ast.Module], sources: Iterable[str] = ()) -> Iterator[Arrow]:
-    """Yield every import of our own packages, those inside functions too; of all modules or of *sources*."""
+    """Yield every import of our own packages, those inside functions too; of all modules or of *sources*.
+
+    Modules are named without ``tellback.``, as their folders are.
+    """
     for name in sources or modules:
         for node in _imports_in(modules[name]):
             if isinstance(node, ast.ImportFrom):
                 if node.level:
                     yield Arrow(name, "." * node.level + (node.module or ""), node.lineno)
-                elif (node.module or "").split(".")[0] in CODE:
+                elif (node.module or "").split(".")[0] == "tellback":
                     for alias in node.names:
-                        inner = f"{node.module}.{alias.name}"
-                        yield Arrow(name, inner if inner in modules else str(node.module), node.lineno)
+                        inner = f"{node.module}.{alias.name}".removeprefix("tellback.")
+                        yield Arrow(name, inner if inner in modules else inner.rpartition(".")[0], node.lineno)
             else:
                 for alias in node.names:
-                    if alias.name.split(".")[0] in CODE:
-                        yield Arrow(name, alias.name, node.lineno)
+                    if alias.name.startswith("tellback."):
+                        yield Arrow(name, alias.name.removeprefix("tellback."), node.lineno)
 
 
 def _imports_in(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -231,18 +232,18 @@ def test_the_layer_table_names_only_existing_modules() -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("tellback.vectorstore.types", "from tellback.memory import Message"),
-        ("tellback.vectorstore.types", "def f():\n    import agent"),
-        ("tellback.memory.long_term", "from tellback.vectorstore.types import Entry"),
-        ("tellback.memory.long_term", "from tellback.agent import Agent"),
-        ("tellback.memory.long_term", "from tellback.memory import Message"),
-        ("tellback.memory.long_term", "from tellback.memory.internals import Clock"),
-        ("tellback.memory.long_term", "from .messages import Message"),
-        ("tellback.vectorstore.errors", "from tellback.vectorstore.open import open_store"),
-        ("tellback.vectorstore.index.bm25", "from tellback.vectorstore.sqlite.schema import m001_tables"),
-        ("tellback.memory.history.codec", "from tellback.memory.tables.tombstones import Tombstones"),
-        ("tellback.agent.agent", "from tellback.memory.long_term import LongTermMemory"),
-        ("tellback.agent.agent", "def f():\n    from tellback.vectorstore.engines.sqlite_store import SqliteStore"),
+        ("vectorstore.types", "from tellback.memory import Message"),
+        ("vectorstore.types", "def f():\n    import tellback.agent"),
+        ("memory.long_term", "from tellback.vectorstore.types import Entry"),
+        ("memory.long_term", "from tellback.agent import Agent"),
+        ("memory.long_term", "from tellback.memory import Message"),
+        ("memory.long_term", "from tellback.memory.internals import Clock"),
+        ("memory.long_term", "from .messages import Message"),
+        ("vectorstore.errors", "from tellback.vectorstore.open import open_store"),
+        ("vectorstore.index.bm25", "from tellback.vectorstore.sqlite.schema import m001_tables"),
+        ("memory.history.codec", "from tellback.memory.tables.tombstones import Tombstones"),
+        ("agent.agent", "from tellback.memory.long_term import LongTermMemory"),
+        ("agent.agent", "def f():\n    from tellback.vectorstore.engines.sqlite_store import SqliteStore"),
     ],
 )
 def test_the_layer_check_finds_a_planted_upward_import(module: str, code: str) -> None:
@@ -254,13 +255,10 @@ def test_the_layer_check_finds_a_planted_upward_import(module: str, code: str) -
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("tellback.memory.long_term", "from tellback.vectorstore import Entry"),
-        ("tellback.memory.long_term", "from tellback.vectorstore.sqlite import Database"),
-        ("tellback.agent.agent", "from tellback.memory import Message"),
-        (
-            "tellback.vectorstore.open",
-            "def f():\n    from tellback.vectorstore.engines.sqlite_store import SqliteStore",
-        ),
+        ("memory.long_term", "from tellback.vectorstore import Entry"),
+        ("memory.long_term", "from tellback.vectorstore.sqlite import Database"),
+        ("agent.agent", "from tellback.memory import Message"),
+        ("vectorstore.open", "def f():\n    from tellback.vectorstore.engines.sqlite_store import SqliteStore"),
     ],
 )
 def test_a_downward_import_is_no_fault(module: str, code: str) -> None:
@@ -271,16 +269,17 @@ def test_a_downward_import_is_no_fault(module: str, code: str) -> None:
 
 def _inner_imports(tree: ast.Module) -> set[str]:
     faces = set().union(*FACES.values())
-    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
-    application = ("tellback.agent.assistant",)  # the command line has no face beside its modules
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    modules = {name.removeprefix("tellback.") for name in imported if name.startswith("tellback.")}
+    application = ("agent.assistant",)  # the command line has no face beside its modules
     return {name for name in modules - faces if name.split(".")[0] in CODE and not name.startswith(application)}
 
 
 @pytest.mark.slow
 def test_tests_import_from_faces_or_name_the_inner_parts_in_their_docstring() -> None:
     unnamed = []
-    for path in sorted((ROOT / "tests").rglob("*.py")):
+    for path in sorted(TESTS.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         named = ast.get_docstring(tree) or ""
-        unnamed += [f"{path.name}: {name}" for name in _inner_imports(tree) if f"``{name}``" not in named]
+        unnamed += [f"{path.name}: {name}" for name in _inner_imports(tree) if f"``tellback.{name}``" not in named]
     assert unnamed == []

@@ -10,13 +10,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 from tellback.vectorstore.lazy_face import LazyFace as _LazyFace
-
-if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is not held back by pip
-    raise ImportError(f"Tellback needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})")
 
 _FACE: Final = _LazyFace(__name__)
 __all__ = _FACE.names

@@ -19,7 +19,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from typing import Final, TypeAlias, TypeVar, cast
@@ -29,7 +29,6 @@ import Stemmer
 from tellback.vectorstore.errors import ArgumentError
 from tellback.vectorstore.languages import CHINESE_PARTICLES, GermanCompounds, stop_words
 from tellback.vectorstore.persisted_names import ANALYZER_FINGERPRINT
-from tellback.vectorstore.value_class import dataclass
 
 NO_LANGUAGE: Final = "none"
 CHINESE: Final = "chinese"

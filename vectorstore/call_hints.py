@@ -17,7 +17,6 @@ from types import CodeType, FunctionType
 from typing import Any, Final, TypeVar
 
 HintedT = TypeVar("HintedT")
-_OUR_PACKAGES: Final = frozenset({"vectorstore", "memory", "agent"})
 _CO_VARKEYWORDS: Final = 0x08
 _CO_COROUTINE: Final = 0x80
 _OTHER_WORDS: Final[Mapping[str, str]] = {
@@ -83,7 +82,7 @@ def unknown_keyword(function: str, name: str, known: Collection[str]) -> TypeErr
 @cache
 def _hint_class(cls: type) -> None:
     for base in (*cls.__mro__, type(cls)):
-        if not _OUR_PACKAGES.isdisjoint(base.__module__.split(".")[:2]):
+        if base.__module__.startswith("tellback."):
             _hint_methods(base)
     if not _is_protocol(cls):
         pydantic_model = cls if hasattr(cls, "model_fields") else None

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tellback.vectorstore.types import Finding
-from tellback.vectorstore.value_class import dataclass
 
 
 class Rows(Iterator[Any], Protocol):

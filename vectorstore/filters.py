@@ -33,13 +33,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from tellback.vectorstore.errors import ArgumentError, FilterError, short_repr
 from tellback.vectorstore.types import Filter, Metadata
-from tellback.vectorstore.value_class import dataclass
 
 JSON_DEPTH_LIMIT = 100
 """Greatest depth of lists and objects nested in a value."""

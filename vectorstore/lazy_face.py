@@ -20,24 +20,33 @@ class LazyFace:
 
     A package takes ``names`` for its ``__all__``, ``load`` for its ``__getattr__`` and ``list`` for its ``__dir__``.
     With *hints*, calls with an unknown keyword name the one that was meant (``call_hints``).
+
+    In a checkout on Python's path ``memory`` can be imported beside ``tellback.memory``: it then has the names of that
+    one, and no modules, so that no class exists twice.
     """
 
     def __init__(self, package: str, *, hints: bool = True) -> None:
         self._package = package
         self._hints = hints
+        if not package.startswith("tellback."):
+            sys.modules[package].__path__ = []
         spec = sys.modules[package].__spec__
         assert spec is not None, package
         assert spec.origin is not None, package
         with open(spec.origin + "i", encoding="utf-8") as stub:  # noqa: PTH123  # pathlib would be imported for it alone
             lines = _IMPORT.findall(stub.read())
-        self.modules = {name: resolve_name(module, spec.parent) for module, name in lines}
+        parent = "tellback." + (spec.parent or "").removeprefix("tellback.")
+        self.modules = {name: resolve_name(module, parent) for module, name in lines}
         self.names = tuple(sorted(self.modules))
 
     def load(self, name: str) -> object:
         """Return the value of *name* from its module, and keep it in the package."""
         if name not in self.modules:
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(self.modules[name]), name)
+        if not self._package.startswith("tellback."):
+            value: object = getattr(import_module(f"tellback.{self._package}"), name)
+        else:
+            value = getattr(import_module(self.modules[name]), name)
         if self._hints:
             from tellback.vectorstore.call_hints import with_hints
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tellback.vectorstore.value_class import dataclass
 
 Vector: TypeAlias = NDArray[np.float32]
 VectorLike: TypeAlias = NDArray[Any] | Sequence[float]

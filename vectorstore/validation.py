@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeGuard
 
@@ -16,7 +17,6 @@ from tellback.vectorstore.distance import as_vector, stack_plain_vectors
 from tellback.vectorstore.errors import ArgumentError, SpaceNotReady
 from tellback.vectorstore.filters import JSON_DEPTH_LIMIT, plain_number
 from tellback.vectorstore.types import Entry, Metric, SearchMode, Space, SpaceMigration, Vector, VectorLike
-from tellback.vectorstore.value_class import dataclass
 
 _canonical_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
 NO_SPACE: Final = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
@@ -26,7 +26,6 @@ from tellback.agent.providers.open import (
     ollama_address,
 )
 from tellback.vectorstore.persisted_names import FORMER_FOLDER
-from tellback.vectorstore.value_class import dataclass
 
 
 class UnusableSetting(ValueError):

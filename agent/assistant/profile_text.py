@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
@@ -16,7 +16,6 @@ from tellback.agent.providers.base import Provider
 from tellback.agent.results import Usage
 from tellback.memory import Hit
 from tellback.memory.internals import Profile, is_remote
-from tellback.vectorstore.value_class import dataclass
 
 _INSTRUCTIONS: Final = (
     "A person asks what is known about them. Tell them in short sentences, in the language of most of the items, "

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from tellback.memory import (
 )
 from tellback.memory.internals import counter_for_model, is_remote, local_available
 from tellback.vectorstore import NotAStore, SettingMismatch
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

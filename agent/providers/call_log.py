@@ -1,4 +1,4 @@
-"""Log of model calls: one line for each call under the logger ``tellback.agent.model_calls``, with sizes, times and usage.
+"""Log of model calls: a line a call under the logger ``tellback.agent.model_calls``, with sizes, times and usage.
 
 Contents stay out unless they are asked for, and secrets in them are redacted. The same fields stand in the record's
 attribute ``model_call``, for programs that log in JSON.

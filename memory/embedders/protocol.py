@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from tellback.memory.errors import ArgumentError, EmbedderError
 from tellback.vectorstore import Metric, Space
-from tellback.vectorstore.value_class import dataclass
 
 EmbeddingKind: TypeAlias = Literal["document", "query"]
 

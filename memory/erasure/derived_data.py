@@ -5,6 +5,7 @@ Every open memory has them, and few use them: what they need is imported when th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain, groupby
 
 from tellback.memory.history.rows import HistoryRows
@@ -12,7 +13,6 @@ from tellback.memory.partitions import prefix_of
 from tellback.memory.retrieval.index.index_cache import IndexCache
 from tellback.memory.tables.erasers import ErasedItems
 from tellback.memory.write.embedding_service import EmbeddingService
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(eq=False)

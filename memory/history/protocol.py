@@ -13,13 +13,13 @@ A storage keeps everything and filters nothing; what a model sees of it is the b
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from tellback.memory.errors import ArgumentError
 from tellback.memory.history.codec import checked_sequences, checked_summary_name
 from tellback.memory.validation import checked_text
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from tellback.memory.messages import Message, Role

@@ -12,6 +12,7 @@ reader; the rows that long-term memory has still to take are deleted when it has
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +20,6 @@ from tellback.memory.errors import ArgumentError
 from tellback.memory.history.codec import message_from_json
 from tellback.memory.timestamps import timestamp_to_text
 from tellback.vectorstore import Connection
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from tellback.memory.messages import Message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, tzinfo
 
 import numpy as np
@@ -38,7 +39,6 @@ from tellback.memory.retrieval.scoring.settings import RecallSettings
 from tellback.memory.timestamps import to_zone
 from tellback.vectorstore import Filter, Vector, VectorStore, View
 from tellback.vectorstore.internals import sorted_distinct
-from tellback.vectorstore.value_class import dataclass
 
 Rows = NDArray[np.int64]
 IdFilter = Callable[[list[str]], NDArray[np.bool_]]

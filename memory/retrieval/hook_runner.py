@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from math import isfinite
@@ -17,7 +17,6 @@ from tellback.memory.retrieval.query import Query
 from tellback.memory.retrieval.scoring.scores import QueryVariant
 from tellback.memory.retrieval.token_budget import pack_hits
 from tellback.memory.runtime import run_in_thread
-from tellback.vectorstore.value_class import dataclass
 
 T = TypeVar("T")
 _MAX_CHARACTERS = 2000

@@ -7,12 +7,12 @@ it. ``hook_runner`` calls them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import TypeAlias
 
 from tellback.memory.errors import ArgumentError
 from tellback.memory.validation import checked_int
-from tellback.vectorstore.value_class import dataclass
 
 RewriteHook: TypeAlias = Callable[[str, Sequence[str]], str | Awaitable[str]]
 ExpandHook: TypeAlias = Callable[[str], Sequence[str] | Awaitable[Sequence[str]]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Final
@@ -31,7 +32,6 @@ from tellback.memory.retrieval.languages.statements import (
 )
 from tellback.memory.retrieval.scoring.newer_statements import spoken_alone
 from tellback.memory.retrieval.scoring.superseded import statement_times
-from tellback.vectorstore.value_class import dataclass
 
 MAX_STATEMENTS: Final = 4_000
 """Newest statements of persons that a profile is made of: reading and analyzing so many takes about half a second."""

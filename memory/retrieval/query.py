@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
@@ -21,7 +21,6 @@ from tellback.memory.timestamps import to_aware
 from tellback.memory.tokens.counter import TextMeasure, measuring_function
 from tellback.memory.validation import checked_bool, checked_int, checked_labels, checked_number
 from tellback.vectorstore import Filter, Vector
-from tellback.vectorstore.value_class import dataclass
 
 EXCHANGE: Final = "exchange"
 NeighbourExpansion: TypeAlias = int | Literal["exchange"]

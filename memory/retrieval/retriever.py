@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import TypeVar, Unpack
@@ -70,7 +70,6 @@ from tellback.vectorstore import (
     View,
     lifecycle_of,
 )
-from tellback.vectorstore.value_class import dataclass
 
 T = TypeVar("T")
 _EXTRA_CANDIDATES = 20

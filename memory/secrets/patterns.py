@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -22,7 +23,6 @@ from tellback.memory.secrets.checks import (
     is_password_word,
     is_wallet_key,
 )
-from tellback.vectorstore.value_class import dataclass
 
 _WORD_START: Final = r"(?<![A-Za-z0-9_\-])"
 

@@ -9,12 +9,12 @@ import re
 import string
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
 from tellback.memory.secrets.checks import count_kind_changes
 from tellback.memory.secrets.patterns import SECRET_KINDS, SecretKind
-from tellback.vectorstore.value_class import dataclass
 
 REDACTION_OPENING: Final = "[redacted: "
 _QUOTES: Final = "\"'`"

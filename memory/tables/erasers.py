@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from tellback.memory.history.protocol import HistoryRow
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,6 @@ from tellback.memory.history.codec import message_from_json
 from tellback.memory.history.protocol import HistoryRow
 from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text
 from tellback.vectorstore import Connection, DamageError, Database, Entry, Finding, TableComponent
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from tellback.vectorstore.sqlite import SalvageSource

@@ -12,6 +12,7 @@ ends or erases nothing that is trusted more, unless somebody who is trusted enou
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from tellback.memory.errors import NotTrusted
@@ -20,7 +21,6 @@ from tellback.memory.models import Actor, Memory, Operation, Trust, choice
 from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.validation import checked_actor
 from tellback.vectorstore import Entry
-from tellback.vectorstore.value_class import dataclass
 
 
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:

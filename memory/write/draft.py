@@ -7,7 +7,7 @@ policies make of items are drafts too, each among the ``facts`` of the first ite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from tellback.memory.models import Actor, Memory
 from tellback.memory.results import Outcome, Report
 from tellback.memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText
 from tellback.vectorstore import Entry
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from tellback.memory.messages import Message

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -18,7 +18,6 @@ from tellback.memory.runtime import run_in_thread
 from tellback.memory.write.access_control import may_embed_entry
 from tellback.memory.write.embedding_service import NOT_SENT, EmbeddedText, EmbeddingService
 from tellback.vectorstore import Entry, RevisionConflict
-from tellback.vectorstore.value_class import dataclass
 
 BACKFILL_BATCH = 256
 _MAX_FAILED_TEXTS = 16

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -41,7 +41,6 @@ from tellback.memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
 from tellback.memory.validation import checked_seconds
 from tellback.memory.write.access_control import SENSITIVE_REASON
 from tellback.vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tellback.memory.errors import ArgumentError
@@ -36,7 +36,6 @@ from tellback.memory.write.policies.base import (
     TurnPolicy,
     WritePolicy,
 )
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from tellback.memory.messages import Message

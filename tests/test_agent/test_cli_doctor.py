@@ -370,37 +370,3 @@ def test_doctor_reports_a_key_in_a_configuration_file_readable_by_others(
     file.chmod(0o600)
     wrong = {name for name, check in doctor()[1].items() if not check["fine"]}
     assert wrong == ({"mcp servers"} if "mcp" in text and find_spec("mcp") is None else set())
-
-
-def test_doctor_reports_a_package_shadowed_by_another_module(
-    doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    import importlib.machinery
-
-    from tellback.agent.assistant.cli import doctor as examined
-
-    elsewhere = importlib.machinery.ModuleSpec("memory", None, origin=str(tmp_path / "memory.py"))
-    found = examined.find_spec
-    monkeypatch.setattr(examined, "find_spec", lambda name: elsewhere if name == "memory" else found(name))
-    code, checks = doctor()
-    assert code == 1
-    assert not checks["package memory"]["fine"]
-    assert "an environment of its own" in checks["package memory"]["remedy"]
-
-
-@pytest.mark.parametrize("name", ["agent.py", "memory/__init__.py"])
-def test_doctor_names_a_module_in_the_working_folder_that_hides_a_tellback_package(
-    doctor, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text("")
-    code, checks = doctor()
-    assert code == 0
-    assert checks["this folder"]["seen"].startswith(f"{tmp_path / name} stands in the place of Tellback's package")
-    assert checks["this folder"]["remedy"] == "rename it, or run them elsewhere"
-
-
-def test_doctor_in_a_checkout_reports_no_hidden_packages(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).resolve().parents[2])
-    assert "this folder" not in doctor()[1]

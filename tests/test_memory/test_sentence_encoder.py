@@ -90,7 +90,10 @@ def test_weights_with_other_bytes_than_expected_are_refused(tmp_path: Path, monk
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of files are POSIX")
 def test_the_cache_is_private_and_made_once_by_processes_that_start_together(tmp_path: Path) -> None:
-    code = "from tellback.memory import SentenceEncoder, run_sync; print(run_sync(SentenceEncoder().embed(['walnut']))[0, :4])"
+    code = (
+        "from tellback.memory import SentenceEncoder, run_sync\n"
+        "print(run_sync(SentenceEncoder().embed(['walnut']))[0, :4])"
+    )
     environment = {**os.environ, "TELLBACK_CACHE": str(tmp_path / "cache")}
     commands = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)

@@ -19,7 +19,7 @@ for suite in (
     "vectorstore.testing import StoreContract",
 ):
     try:
-        exec("from " + suite)
+        exec("from tellback." + suite)
     except MissingExtra as error:
         print(error)
 """

@@ -2,58 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import inspect
-
 import numpy as np
 import pytest
 
 from tellback.vectorstore import ArgumentError, Entry, Space, SqliteStore, open_store
-from tellback.vectorstore.value_class import dataclass
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"frozen": True, "slots": True}, {"slots": True}, {"kw_only": True}, {"eq": False}]
-)
-def test_a_value_class_equals_a_dataclass_of_the_standard_library(options):
-    def make(decorator):
-        class Point:
-            """Point of a plane."""
-
-            x: int
-            y: int = 2
-            notes: list[str] = dataclasses.field(default_factory=list, compare=False)
-            length: int = dataclasses.field(init=False, default=0, repr=False)
-
-            def __post_init__(self):
-                object.__setattr__(self, "length", self.x + self.y)
-
-        return decorator(**options)(Point)
-
-    ours, theirs = make(dataclass), make(dataclasses.dataclass)
-    for value, standard in [(ours(x=1), theirs(x=1)), (ours(x=1, y=5, notes=["a"]), theirs(x=1, y=5, notes=["a"]))]:
-        assert repr(value) == repr(standard)
-        assert dataclasses.asdict(value) == dataclasses.asdict(standard)
-        assert dataclasses.asdict(dataclasses.replace(value, x=7)) == dataclasses.asdict(
-            dataclasses.replace(standard, x=7)
-        )
-        assert dataclasses.asdict(copy.deepcopy(value)) == dataclasses.asdict(value)
-        assert (value == copy.copy(value)) == (standard == copy.copy(standard))
-    assert [field.name for field in dataclasses.fields(ours)] == [field.name for field in dataclasses.fields(theirs)]
-    assert str(inspect.signature(ours)).count(",") == str(inspect.signature(theirs)).count(",")
-    for made in (ours, theirs):
-        with pytest.raises(TypeError):
-            made()
-        assert made(x=1) != 1
-    assert (ours.__hash__ is None) == (theirs.__hash__ is None)
-    assert ours.__match_args__ == theirs.__match_args__
-    if options.get("frozen"):
-        assert hash(ours(x=1)) == hash(theirs(x=1))
-        with pytest.raises(dataclasses.FrozenInstanceError, match="x"):
-            ours(x=1).x = 2
-        with pytest.raises(dataclasses.FrozenInstanceError, match="x"):
-            del ours(x=1).x
 
 
 @pytest.mark.parametrize(

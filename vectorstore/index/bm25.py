@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
@@ -25,7 +26,6 @@ from numpy.typing import NDArray
 
 from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.index.growable_array import GrowableArray, sorted_distinct
-from tellback.vectorstore.value_class import dataclass
 
 BM25_K1: Final = 0.9
 """Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""

@@ -81,7 +81,7 @@ _READ_ERROR_CODES = {
 
 _DAMAGE_TEXTS: Final = ("malformed JSON", "unsupported file format")
 """Texts of plain SQLite errors that only damage causes: JSON and header are valid when written."""
-_READERS: Final = ("vectorstore.", "memory.")
+_READERS: Final = ("tellback.vectorstore.", "tellback.memory.")
 """Packages that read rows inside a block."""
 
 

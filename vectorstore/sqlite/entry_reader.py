@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -26,7 +27,6 @@ from tellback.vectorstore.sqlite.database import SqliteDatabase
 from tellback.vectorstore.sqlite.filter_sql import filter_to_sql
 from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from tellback.vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
-from tellback.vectorstore.value_class import dataclass
 
 _ROWS_SQL = (
     "SELECT e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"

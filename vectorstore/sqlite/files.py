@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -44,7 +45,6 @@ from tellback.vectorstore.sqlite.migrations import (
     run_migrations,
 )
 from tellback.vectorstore.types import Finding
-from tellback.vectorstore.value_class import dataclass
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
 """Function that returns a number of random bytes, like ``os.urandom``."""

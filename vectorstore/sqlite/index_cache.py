@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any, Final
 
@@ -38,7 +39,6 @@ from tellback.vectorstore.sqlite.entry_reader import (
 from tellback.vectorstore.sqlite.integrity import add_checksums
 from tellback.vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
 from tellback.vectorstore.types import Entry, Finding, Space, Vector
-from tellback.vectorstore.value_class import dataclass
 
 ROW_CACHE_BYTES: Final = 8 << 20
 """Approximate limit of the row cache in bytes."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import apsw
@@ -47,7 +47,6 @@ from tellback.vectorstore.sqlite.integrity import (
 )
 from tellback.vectorstore.types import Finding, Space, SpaceMigration
 from tellback.vectorstore.validation import check_migration_complete, check_migration_running, check_migration_start
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

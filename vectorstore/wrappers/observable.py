@@ -12,6 +12,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
@@ -21,7 +22,6 @@ from numpy.typing import NDArray
 
 from tellback.vectorstore.protocol import VectorStore, View
 from tellback.vectorstore.types import Entry
-from tellback.vectorstore.value_class import dataclass
 from tellback.vectorstore.wrappers.base import WrapperStore
 
 Observer: TypeAlias = Callable[["StoreEvent"], object]

@@ -79,7 +79,7 @@ def _settings(context: typer.Context | GlobalOptions) -> AssistantSettings:
     if not global_options(context).debug:
         import logging
 
-        for package in ("memory", "vectorstore"):
+        for package in ("tellback.memory", "tellback.vectorstore"):
             if not (log := logging.getLogger(package)).handlers:
                 log.addHandler(logging.NullHandler())
     configuration = global_options(context).configuration()

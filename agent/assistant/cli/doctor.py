@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tellback.memory import LongTermMemory
     from tellback.memory.http import HttpClient
 
-_PACKAGES = ("agent", "memory", "vectorstore")
 _FINDING_LIMIT = 20
 _MIN_FREE_BYTES = 100_000_000
 _PROBE_SECONDS = 20
@@ -64,7 +63,7 @@ class DoctorCheck:
 
 
 def check_installation() -> Iterator[DoctorCheck]:
-    """Check Python, the packages that it imports under our names, and the libraries that they need."""
+    """Check Python and the libraries that the packages need."""
     from importlib.metadata import PackageNotFoundError, version
 
     import apsw
@@ -74,16 +73,6 @@ def check_installation() -> Iterator[DoctorCheck]:
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
     yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
-    own = Path(__file__).resolve().parents[3]
-    for package in _PACKAGES:
-        spec = find_spec(package)
-        folder = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
-        shadowed = "something else of that name comes first on Python's path; give Tellback an environment of its own"
-        yield DoctorCheck(f"package {package}", folder == own, str(folder), "" if folder == own else shadowed)
-    for path in (Path(package + end) for package in _PACKAGES for end in (".py", "/__init__.py")):
-        if path.exists() and path.resolve().parent not in (own, own / path.parent):
-            seen = f"{path.resolve()} stands in the place of Tellback's package in programs that run in this folder"
-            yield DoctorCheck("this folder", True, seen, "rename it, or run them elsewhere")
     for library in ("sqlite-vec", "tiktoken"):
         try:
             yield DoctorCheck(library, True, version(library))

@@ -22,7 +22,10 @@ PATIENCE = 7.0
 _VALUE_OPTIONS = frozenset({"--memory", "--namespace", "--language", "--model"})
 _SECONDS_BETWEEN_LOOKS = 0.005
 _ATTEMPTS = 3
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from tellback.agent.assistant.cli.resident_process import main; main()"
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from tellback.agent.assistant.cli.resident_process import main; main()"
+)
 
 
 def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:

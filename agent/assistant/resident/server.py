@@ -24,7 +24,6 @@ _SECONDS_TO_SEND: Final = 10.0
 _LONGEST_COMMAND: Final = 300.0
 _SECONDS_BETWEEN_LOOKS: Final = 0.25
 _SECONDS_TO_END: Final = 10.0
-_PACKAGES: Final = frozenset({"agent", "memory", "vectorstore"})
 _log = logging.getLogger(__name__)
 
 
@@ -172,7 +171,7 @@ class ResidentServer:
 
     def _is_code_changed(self) -> bool:
         """Return whether a file of our code differs from when it was first seen here, after an upgrade or an edit."""
-        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in _PACKAGES]
+        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "tellback"]
         stamps = {file: file_stamp(file) for module in modules if (file := getattr(module, "__file__", None))}
         with self._lock:
             return any(self._code.setdefault(file, stamp) != stamp for file, stamp in stamps.items())

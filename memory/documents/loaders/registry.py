@@ -23,7 +23,7 @@ from tellback.vectorstore import MissingExtra
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Format that is read: the class of its loader in ``tellback.memory.documents.loaders``, and the endings that name it.
+    """Format that is read: the class of its loader, by its module in this folder, and the endings that name it.
 
     An *isolated* one is parsed in a worker, a *limited* one is made with the limits; *library* is the module of the
     extra ``docs`` that it needs. *media_types* are its names in the headers of web pages and mails.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 from typing import Any, Final
@@ -26,7 +27,6 @@ from numpy.typing import NDArray
 
 from tellback.memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
 from tellback.vectorstore import Changes, Connection, Cursor, Database, Finding, TableComponent, VectorStoreError
-from tellback.vectorstore.value_class import dataclass
 
 _MAX_SEGMENT_ROWS = 4096
 """Rows of a segment: what is read and written to remove one memory from it."""

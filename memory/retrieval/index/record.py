@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 from functools import cache
@@ -21,7 +22,6 @@ from tellback.memory.retrieval.languages.statements import StatementAnalysis, St
 from tellback.memory.retrieval.languages.utterances import classify_utterance, is_judged
 from tellback.memory.timestamps import timestamp_from_text, to_zone
 from tellback.vectorstore import Entry, Metadata
-from tellback.vectorstore.value_class import dataclass
 
 
 class TextFeature(IntFlag):

@@ -7,6 +7,7 @@ list, and its number, from 0, everywhere else. In *words*, a term is its number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cache
 from hashlib import blake2b
@@ -22,7 +23,6 @@ from tellback.memory.retrieval.index.vocabulary import renumber
 from tellback.memory.retrieval.languages.lexicon import Lexicon
 from tellback.vectorstore import Analyzer, Entry
 from tellback.vectorstore.internals import GrowableArray
-from tellback.vectorstore.value_class import dataclass
 
 NO_SESSION = -1
 Ints: TypeAlias = NDArray[np.integer]

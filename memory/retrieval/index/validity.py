@@ -9,6 +9,7 @@ version is known while it was the current one, whatever happened later.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +21,6 @@ from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.languages.statements import StatementFeature
 from tellback.memory.timestamps import timestamp_to_text
 from tellback.vectorstore import Filter
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

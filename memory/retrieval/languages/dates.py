@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import TypeAlias
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 
 from tellback.memory.retrieval.languages.lexicon import Lexicon, alternatives, lexicon_for
 from tellback.vectorstore.internals import sorted_distinct
-from tellback.vectorstore.value_class import dataclass
 
 NO_DAY = -(2**31)
 """The day of a memory without a date."""

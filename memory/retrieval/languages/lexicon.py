@@ -17,14 +17,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from tellback.memory.errors import ArgumentError
-from tellback.vectorstore.value_class import dataclass
 
 _NO_MATCH = re.compile(r"(?!)")
 _LIST_NAME = re.compile(r"\{([a-z_]+)\}")

@@ -8,6 +8,7 @@ latest that is past), a day, or relative to today ("last spring", "two years ago
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -15,7 +16,6 @@ from functools import lru_cache
 from tellback.memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates, month_span
 from tellback.memory.retrieval.languages.lexicon import Lexicon, alternatives
 from tellback.memory.retrieval.languages.statement_patterns import seasons, statement_pattern, statement_words
-from tellback.vectorstore.value_class import dataclass
 
 _PARTS = {"early": (1, 4), "middle": (5, 8), "late": (9, 12)}
 """Months of the parts of a year, the first and the last."""

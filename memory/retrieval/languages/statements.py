@@ -7,6 +7,7 @@ A pure function of the text, computed once, when a memory's index record is deri
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import IntFlag
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -18,7 +19,6 @@ from tellback.memory.retrieval.languages.statement_patterns import (
     statement_pattern,
     statement_words,
 )
-from tellback.vectorstore.value_class import dataclass
 
 _MAX_CHARACTERS = 1000
 """Characters of a text that are analyzed: a longer one is no single statement."""

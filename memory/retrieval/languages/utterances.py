@@ -18,14 +18,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from configparser import ConfigParser
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from tellback.memory.models import Memory, Utterance, UtteranceKind
 from tellback.memory.retrieval.languages.lexicon import Lexicon, lexicon_for
-from tellback.vectorstore.value_class import dataclass
 
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[.!?…\n])[\"')\u201d\u2019]*\s+|(?<=[\u3002\uff01\uff1f\n])")

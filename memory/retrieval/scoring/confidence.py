@@ -9,6 +9,7 @@ about the question also answers it cannot be known without reading it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from typing import Final, Literal, NamedTuple
 
@@ -22,7 +23,6 @@ from tellback.memory.retrieval.index.session_statistics import NOBODY
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, has_text_feature, speaker_match
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates
 from tellback.memory.retrieval.scoring.settings import AbstentionBounds
-from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 AbstentionReason = Literal["nothing", "other"]

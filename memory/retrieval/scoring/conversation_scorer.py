@@ -6,6 +6,7 @@ The candidates are those of one store namespace; the features are pure functions
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,6 @@ from tellback.memory.retrieval.scoring.soft_matching import (
 )
 from tellback.memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
 from tellback.memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after, trusted_lead
-from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

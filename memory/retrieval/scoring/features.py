@@ -7,7 +7,7 @@ weights them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from tellback.memory.retrieval.languages.question_time import QuestionTime, Time
 from tellback.memory.retrieval.languages.statements import StatementFeature
 from tellback.vectorstore import Filter, Vector, View
 from tellback.vectorstore.internals import idf, idf_array, sorted_distinct
-from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,6 @@ from tellback.memory.retrieval.scoring.features import NamespaceQuery, term_weig
 from tellback.memory.retrieval.scoring.scores import top_positions
 from tellback.memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 from tellback.vectorstore.internals import sorted_distinct
-from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

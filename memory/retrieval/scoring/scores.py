@@ -11,12 +11,10 @@ scores of different variants compare; fusion by ranks would lose their confidenc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 _MIN_TOPIC = 0.01

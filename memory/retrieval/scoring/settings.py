@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from tellback.memory.validation import checked_int
-from tellback.vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ seldom repeats the words of its question ("Biscuit, after the old one.").
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,6 @@ from tellback.memory.retrieval.index.turn_links import NO_ROW
 from tellback.memory.retrieval.index.vocabulary import NO_TERM, renumber
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies
 from tellback.vectorstore.internals import BM25_K1, idf_array, sorted_distinct
-from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -9,6 +9,7 @@ kin ("Ana is my sister"). Participants of a conversation are left to the feature
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,6 @@ from tellback.memory.retrieval.languages.statement_patterns import statement_pat
 from tellback.memory.retrieval.languages.statements import StatementFeature, is_kin, people_of
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, NamespaceQuery, neighbour_window, row_positions
 from tellback.memory.retrieval.scoring.soft_matching import QuestionTerms
-from tellback.vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -7,11 +7,11 @@ method may be a coroutine. One that fails loses nothing: see ``policy_runner``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from tellback.memory.models import Memory, choice
-from tellback.vectorstore.value_class import dataclass
 
 NEAR_DUPLICATE_KEY: Final = "near"
 """Metadata of a memory: the id of the one that it nearly repeats."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tellback.memory.errors import ArgumentError
@@ -24,7 +24,6 @@ from tellback.memory.write.policies.base import (
     SimilarMemory,
     TurnDecision,
 )
-from tellback.vectorstore.value_class import dataclass
 
 _TOO_SHORT = PolicyDecision(Action.REJECT, "too short")
 

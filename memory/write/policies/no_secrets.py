@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from tellback.memory.errors import ArgumentError
@@ -15,7 +15,6 @@ from tellback.memory.models import Memory, Trust
 from tellback.memory.secrets.patterns import SECRET_KINDS, SecretKind
 from tellback.memory.secrets.scanner import find_secrets, redact_spans
 from tellback.memory.write.policies.base import Action, OnPolicyFailure, PolicyDecision
-from tellback.vectorstore.value_class import dataclass
 
 _NAME_FIELDS: Final = ("id", "key", "session", "speaker", "kind", "role")
 _HARMLESS_LIMIT: Final = 1_000

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -29,7 +29,6 @@ from tellback.agent.results import Usage
 from tellback.memory import Hit, LongTermMemory, Memory, Report
 from tellback.memory.internals import ORIGIN, REDACTION_OPENING, classify_utterance, is_remote
 from tellback.vectorstore import Analyzer, Filter, lifecycle_of
-from tellback.vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
@@ -81,7 +80,7 @@ class KeptFacts:
     texts: Sequence[str] = ()
     reports: Sequence[Report] = ()
     ended: Sequence[str] = ()
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     problem: str = ""
 
     @property
