@@ -12,6 +12,7 @@ from tellback.agent.assistant.cli.command_context import GlobalOptions
 from tellback.agent.assistant.cli.output import (
     escape_unencodable,
     format_count,
+    hang,
     one_line,
     print_json,
     print_labelled,
@@ -66,7 +67,7 @@ def greet(options: GlobalOptions) -> None:
             }
         )
         return
-    print_text(_PURPOSE)
+    print_text(hang("", _PURPOSE))
     print_text()
     print_labelled("memory", f"{shown_path(settings.memory)}: {_contents_text(contents, configuration)}")
     if settings.namespace:
