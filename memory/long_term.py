@@ -24,6 +24,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import cached_property, partial
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
 
@@ -56,7 +57,7 @@ from tellback.memory.results import (
 from tellback.memory.retrieval.hooks import RecallHooks
 from tellback.memory.retrieval.index.index_cache import IndexCache
 from tellback.memory.retrieval.query import RecallOptions
-from tellback.memory.retrieval.retriever import Retriever
+from tellback.memory.retrieval.retriever import NEAR_BEST_SHARE, Retriever
 from tellback.memory.retrieval.scoring.settings import RecallSettings
 from tellback.memory.scopes import Scopes, scope_filter
 from tellback.memory.selectors import ForgetSelectors, ListFilters
@@ -726,6 +727,7 @@ class LongTermMemory:
         self,
         ids: Sequence[str] | None = None,
         *,
+        keys: Sequence[str] = (),
         query: str | None = None,
         k: int = 10,
         namespace: str = "",
@@ -738,12 +740,13 @@ class LongTermMemory:
     ) -> Receipt:
         """Remove memories for good; return a receipt of ids, counts and keyed hashes.
 
-        All selectors must hold: *ids*; a *source* (a session, a document or a ``Source``); a *session* or a
-        *document*; *where*; every one of *scopes*; any of *tags*; *older_than* a time, or a length of time (said, or
-        else recorded, before it; passages of documents only where their document is named). A stretch of
-        conversation takes its messages too, also those of which nothing was remembered. Without a selector,
-        ``ArgumentError`` is raised. *query* is for looking only: with *dry_run*, the receipt lists the *k* memories
-        that ``recall`` finds for it; forget those of its ids that are meant.
+        All selectors must hold: *ids*, with those of idempotency *keys*; a *source* (a session, a document or a
+        ``Source``); a *session* or a *document*; *where* (without pinned memories, unless it names ``pinned``, or ids
+        are given); every one of *scopes*; any of *tags*; *older_than* a time, or a length of time (said, or else
+        recorded, before it; passages of documents only where their document is named). A stretch of conversation
+        takes its messages too, also those of which nothing was remembered. Without one, ``ArgumentError`` is raised.
+        *query* is for looking only: with *dry_run*, the receipt lists the *k* memories that ``recall`` finds for it and
+        that are near the best, none where it abstains; forget what is meant.
 
         With each memory go its versions, what was derived from it alone, the message it comes from, and every memory,
         passage and message that holds its words verbatim. *dry_run* lists all that and changes nothing. An unknown id
@@ -755,11 +758,16 @@ class LongTermMemory:
         *approved_by* somebody who is not.
         """
         caller = Caller(namespace, actor, approved_by)
+        if keys:
+            keyed = [self.keys.id_of_key(namespace, key) for key in checked_labels(keys, "keys")]
+            ids = [*(ids or ()), *keyed]
         if query is not None:
             from tellback.memory.erasure.selection import check_forget_query
 
             check_forget_query(query, k, dry_run=dry_run)
-            recalled = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
+            found = await self.recall(query, k, namespace=namespace, all_utterances=True)
+            least = NEAR_BEST_SHARE * found[0].score if found and found.abstain is None else inf
+            recalled = [hit.memory.id for hit in found if hit.score >= least]
             ids = recalled if ids is None else [id for id in ids if id in recalled]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)

@@ -389,7 +389,7 @@ class Receipt:
 
     *hashes* are those of the texts, under the secret of the memory's file and the *salt*: they say nothing to anybody
     else. *parts* counts what else was erased, by who kept it; *unreached* are copies elsewhere. *whole*: all of the
-    namespace went.
+    namespace went. *spared* counts the pinned memories that were selected and stayed.
     """
 
     memories: tuple[str, ...]
@@ -409,6 +409,7 @@ class Receipt:
     parts: Mapping[str, int] = field(default_factory=dict)
     unreached: tuple[ExternalCopy, ...] = ()
     whole: bool = False
+    spared: int = 0
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ class ForgetSelectors(TypedDict, total=False):
 
     *source*: a session, a document, or a ``Source`` of which every given field must hold. *tags*: any of them;
     *scopes*: all of them. *older_than*: a time, or a length of time before now.
+
+    Pinned memories are spared, and counted in the receipt, unless ids or keys name them or *where* asks for ``pinned``.
     """
 
     source: str | Source | None

@@ -37,7 +37,7 @@ class CascadePlan:
     """The items that a forgetting removes, and the entries that stay and refer to them.
 
     *targets* were selected; *derived* were made from them alone; *also* hold the same words, or were merged into them;
-    *named* are answers that used a target and stay.
+    *named* are answers that used a target and stay, *spared* counts the pinned memories that were selected and stay.
     """
 
     targets: list[str]
@@ -50,6 +50,7 @@ class CascadePlan:
     """The ids that stay and have a backreference to what goes, by partition."""
     texts: VerbatimTexts = field(default_factory=VerbatimTexts)
     messages: list[HistoryRow] = field(default_factory=list)
+    spared: int = 0
 
     @property
     def memories(self) -> list[str]:

@@ -230,12 +230,13 @@ class MemoryEraser:
     def _plan(self, selection: ForgetSelection, namespace: str, *, final: bool) -> CascadePlan:
         """Return the cascade plan; a *final* forgetting may name soft-deleted memories too."""
         resolver = SelectionResolver(self.entries, self.tombstones, self.zone)
-        targets = resolver.memory_ids(selection, namespace)
+        targets, spared = resolver.memory_ids(selection, namespace)
         messages = list(resolver.messages(selection, namespace))
         soft_deleted = self._soft_deleter.find(selection.ids or (), namespace) if final else {}
         targets += [id for id in soft_deleted if id not in targets]
         planner = CascadePlanner(self.entries, self.operations)
-        return planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
+        plan = planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
+        return replace(plan, spared=spared)
 
     def _erase(self, plan: CascadePlan, items: ErasedItems) -> Counter[str]:
         """Erase *items* from store, history, log and every eraser's data, and write the tombstones.

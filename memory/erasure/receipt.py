@@ -35,6 +35,7 @@ def plan_receipt(plan: CascadePlan, namespace: str) -> Receipt:
         messages=len(plan.messages),
         named=tuple(plan.named),
         namespace=namespace,
+        spared=plan.spared,
     )
 
 
@@ -80,6 +81,7 @@ def read_receipt(text: str) -> Receipt:
 
 def _receipt_from_fields(values: dict[str, Any]) -> Receipt:
     values = {field.name: values[field.name] for field in fields(Receipt) if field.name in values}
+    values.setdefault("spared", 0)  # a receipt of an earlier version
     for name, kind in ((field.name, str(field.type)) for field in fields(Receipt)):
         if kind == "tuple[str, ...]":
             if not isinstance(values[name], list) or not all(isinstance(value, str) for value in values[name]):

@@ -21,6 +21,7 @@ from tellback.memory.tables.tombstones import Tombstones
 from tellback.memory.timestamps import Clock, timestamp_to_text, to_aware
 from tellback.memory.validation import checked_int, checked_label, checked_labels, checked_text
 from tellback.vectorstore import Filter
+from tellback.vectorstore.internals import filter_fields, filter_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,11 @@ class ForgetSelection:
         """True if passages are selected too: by age alone they are not, since a document is removed whole."""
         return self.before is None or self.document is not None or self.source is not None
 
+    @property
+    def spares_pinned(self) -> bool:
+        """True if a filter selects memories that nobody named, and does not ask for pinned ones."""
+        return self.ids is None and self.where is not None and "pinned" not in filter_fields(filter_tree(self.where))
+
     def conditions(self) -> list[Filter]:
         """Return the filters on a memory's metadata that the selectors stand for, the ids apart."""
         conditions = [] if self.where is None else [self.where]
@@ -119,26 +125,31 @@ class SelectionResolver:
     tombstones: Tombstones
     zone: tzinfo | None
 
-    def memory_ids(self, selection: ForgetSelection, namespace: str) -> list[str]:
-        """Return the ids of the selected memories without those forgotten before; an unknown id raises."""
+    def memory_ids(self, selection: ForgetSelection, namespace: str) -> tuple[list[str], int]:
+        """Return the ids of the selected memories without those forgotten before, and how many pinned ones are spared.
+
+        An unknown id raises.
+        """
         known = None if selection.ids is None else self._known_ids(selection.ids, namespace)
         conditions = selection.conditions()
         if not conditions:
-            return known or []
+            return known or [], 0
         partitions = [store_namespace(namespace, CONVERSATION)]
         if selection.includes_documents:
             partitions += self.entries.document_partitions(namespace)
         where: dict[str, Any] = {"$and": conditions}
-        matching = [
-            entry.id for partition in partitions for entry in self.entries.store.scan(namespace=partition, where=where)
+        entries = [
+            entry for partition in partitions for entry in self.entries.store.scan(namespace=partition, where=where)
         ]
+        spared = {entry.id for entry in entries if selection.spares_pinned and entry.metadata.get("pinned") is True}
+        matching = [entry.id for entry in entries if entry.id not in spared]
         # and those of which only earlier versions are left: undone, or merged into others
         versions = self.entries.store.scan(namespace=store_namespace(namespace, ARCHIVE), where=where)
         owners = list(dict.fromkeys(version.id.rpartition("@")[0] for version in versions))
         live = self.entries.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
         matching += [owner for owner, entry in zip(owners, live, strict=True) if entry is None]
         wanted = None if known is None else set(known)
-        return [id for id in matching if wanted is None or id in wanted]
+        return [id for id in matching if wanted is None or id in wanted], len(spared)
 
     def messages(self, selection: ForgetSelection, namespace: str) -> Iterator[HistoryRow]:
         """Yield the messages that are selected by themselves: those of a session, those older than a time."""

@@ -74,7 +74,7 @@ from tellback.vectorstore import (
 T = TypeVar("T")
 _EXTRA_CANDIDATES = 20
 _LIST_FACTOR = 2
-_LIST_SHARE = 0.6
+NEAR_BEST_SHARE = 0.6
 """For a list question: the factor of k up to which hits may come, and the share of the best score that they need."""
 
 
@@ -386,7 +386,7 @@ class Retriever:
         hits, omitted = pack_candidates(
             ranked, most, fetch, token_budget=query.token_budget, counter=query.counter, explain=query.explain
         )
-        near_best = [hit for hit in hits[query.k :] if hit.score >= _LIST_SHARE * hits[0].score]
+        near_best = [hit for hit in hits[query.k :] if hit.score >= NEAR_BEST_SHARE * hits[0].score]
         hits = (*hits[: query.k], *near_best)
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
         if confidence < query.min_confidence:

@@ -245,6 +245,7 @@ def test_a_statement_after_the_period_stays_where_nothing_earlier_is_about_the_q
         ("Where do I live?", "now", None, "Where do I live?"),
         ("Am I still with Anton?", "now", None, "Am I still with Anton?"),
         ("How old is Mum?", "now", None, "How old is Mum?"),
+        ("Which boat is old?", "now", None, "Which boat is old?"),
         ("What do I drink before bed?", "now", None, "What do I drink before bed?"),
         ("What have I eaten since 2023?", "now", None, "What have I eaten since 2023?"),
         ("What is my rent in 2030?", "now", None, "What is my rent in 2030?"),

@@ -229,6 +229,9 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, also: list[str], *, d
         print_json({**json_object(receipt), "dry_run": dry_run})
         return
     forgotten = receipt.ids or receipt.messages or receipt.versions
+    if receipt.spared:
+        pinned = format_count(receipt.spared, "pinned memory", "pinned memories")
+        print_note(f"{pinned} spared: name the ids, or 'pinned' in the filter, to forget them too")
     if not forgotten:
         print_text("forgotten already, or never there")
     elif dry_run:

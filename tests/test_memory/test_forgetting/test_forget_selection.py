@@ -106,6 +106,36 @@ def test_where_scopes_and_tags_select_as_in_recall(memory):
     assert texts(memory) == ["of project x", "plain"]
 
 
+def test_a_filter_spares_pinned_memories_that_nobody_named(memory):
+    pinned = remembered(memory, "a pinned event", kind="event", pinned=True)
+    remembered(memory, "an event", kind="event")
+    plan = run(memory.forget(where={"kind": "event"}, dry_run=True))
+    assert (len(plan.memories), plan.spared) == (1, 1)
+    assert run(memory.forget(where={"kind": "event"})).spared == 1
+    assert texts(memory) == ["a pinned event"]
+    named = [{"ids": [pinned], "where": {"kind": "event"}}, {"where": {"kind": "event", "pinned": True}}]
+    for selectors in named:
+        assert run(memory.forget(**selectors, dry_run=True)).memories == (pinned,)
+    run(memory.forget(**named[1]))
+    assert texts(memory) == []
+
+
+def test_keys_name_memories_beside_ids(memory):
+    remembered(memory, "by key", key="k")
+    id = remembered(memory, "by id")
+    with pytest.raises(NoSuchMemory):
+        run(memory.forget(keys=["unknown"]))
+    run(memory.forget([id], keys=["k"]))
+    assert texts(memory) == []
+
+
+def test_a_query_lists_what_recall_finds_near_and_nothing_where_it_abstains(memory):
+    for text in ("Ana has a cat.", "Ana lives in Porto.", "The boiler was serviced."):
+        remembered(memory, text)
+    assert len(run(memory.forget(query="Ana", dry_run=True)).memories) == 2
+    assert run(memory.forget(query="submarine", dry_run=True)).memories == ()
+
+
 def test_selectors_are_joined_by_and(memory):
     first = remembered(memory, "house event", kind="event", tags=("house",))
     second = remembered(memory, "house fact", tags=("house",))
