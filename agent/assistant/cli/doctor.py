@@ -489,7 +489,7 @@ def _salvage(path: Path, new: Path, *, json: bool) -> None:
                 print_note(f"{part.table}: {reason}")
         if any(part.reasons for part in report.tables if part.table in ("namespaces", "history_sessions")):
             new_memory = f"tellback --memory {report.path}"
-            print_note(f"     -> `{new_memory} memories namespaces` lists what has a name, `--namespace NAME` reads it")
+            print_note(f"     -> `{new_memory} memories namespaces` lists the namespaces, `--namespace NAME` reads one")
         for finding in report.findings:
             print_note(f"still wrong in {report.path}: {finding}")
         print_text(f"saved in {report.path}; {path} is as it was")
