@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.agent import Agent, AgentSettings, Request, tool
+from tellback.agent.context.control_markup import defuse
 from tellback.agent.context.rendering import item_rules
 from tellback.agent.testing import Reply, ScriptedProvider, call, mark_in, shown_items
 from tellback.memory import LongTermMemory, Memory, Message, Passage, TextBlock, run_sync
@@ -88,9 +89,9 @@ def test_the_prompt_parsed_back_gives_exactly_the_memories_put_in(
     assert [each.number for each in shown] == list(expected)
     for each in shown:
         item = expected[each.number]
-        assert each.text == item.text
+        assert each.text == defuse(item.text)
         named = item.source or item.speaker or ("" if item.role == "user" else item.role)
-        assert named in each.header or json.dumps(named) in each.header
+        assert defuse(named) in each.header or defuse(json.dumps(named)) in each.header
         assert ("document " in each.header) >= bool(item.source)
     texts = [item.text for item in result.memories]
     assert sorted(texts) == sorted(
