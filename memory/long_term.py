@@ -565,17 +565,26 @@ class LongTermMemory:
         valid_to: datetime | None = None,
         expect: int | None = None,
         sensitive: bool = False,
+        origin: str = "",
         **caller: Unpack[CallerOptions],
     ) -> Report:
         """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
 
-        *sensitive* marks it, as ``Memory.sensitive`` does what is remembered; what was marked stays so.
+        *origin* names the program through which it is corrected; "" leaves that of the old version. *sensitive* marks
+        it, as ``Memory.sensitive`` does what is remembered; what was marked stays so.
         An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
         revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
         than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
         """
         return await self._corrections.correct(
-            id, text, Caller(**caller), valid_from=valid_from, valid_to=valid_to, expect=expect, sensitive=sensitive
+            id,
+            text,
+            Caller(**caller),
+            valid_from=valid_from,
+            valid_to=valid_to,
+            expect=expect,
+            sensitive=sensitive,
+            origin=origin,
         )
 
     async def merge(

@@ -237,7 +237,7 @@ class MemoryServerTools:
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
         lines = [
-            ProfileItem(**item.model_dump(), subject=entry.subject, topic=entry.topic.value, until=entry.until)
+            ProfileItem(memory=item, subject=entry.subject, topic=entry.topic.value, until=entry.until)
             for item, entry in zip(items[pinned_end:known_end], known, strict=False)
         ]
         output = UserProfile(pinned=items[:pinned_end], known=lines, recent=items[known_end:], note=DATA_NOTE)
@@ -292,14 +292,16 @@ class MemoryServerTools:
         """
         (memory,) = await self._changeable([id])
         if may_change("tool", memory):
-            report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool")
+            report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool", origin=call.client)
             return _done(f"Corrected {report.id}.", [report.id], report.operation)
         (item,), _ = self._items([Hit(memory, 0.0)])
         agreed = await call.ask(f"Replace what is remembered?\n\nNow: {item.text}\n\nThen: {text}")
         if agreed is False:
             return _declined()
         if agreed:
-            report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool", approved_by="user")
+            report = await self.memory.correct(
+                id, text, namespace=self.namespace, actor="tool", approved_by="user", origin=call.client
+            )
             return _done(f"Corrected {report.id}; the user agreed.", [report.id], report.operation)
         subject = (self.namespace, f"{id}@{memory.revision}", text)
         if confirm is None or not self.tokens.is_valid(confirm, "correct", subject):

@@ -46,7 +46,7 @@ class MemoryItem(BaseModel):
     said_by: ShownText = ""
     date: datetime | None = None
     trust: str = ""
-    client: Annotated[ShownText, Field(description="Program through which it was stored.")] = ""
+    client: Annotated[ShownText, Field(description="Program through which it was stored, or last corrected.")] = ""
     tags: list[ShownText] = []
     pinned: bool = False
     outdated_by: Annotated[str | None, Field(description="Id of a newer statement about the same.")] = None
@@ -69,9 +69,10 @@ class MemoryList(BaseModel):
     note: str
 
 
-class ProfileItem(MemoryItem):
+class ProfileItem(BaseModel):
     """Memory about the user, or about the relative *subject* ("": the user), under a *topic*."""
 
+    memory: MemoryItem
     subject: str = ""
     topic: str = ""
     until: Annotated[datetime | None, Field(description="When it ended, or something newer took its place.")] = None

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 from tellback.memory.codec import from_entry, to_metadata, with_metadata
 from tellback.memory.entry_store import EntryStore, patched_metadata
 from tellback.memory.errors import ArgumentError, RejectedText
-from tellback.memory.models import Memory, MemoryChange, Operation, Trust
+from tellback.memory.models import ORIGIN, Memory, MemoryChange, Operation, Trust
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from tellback.memory.results import KNOWN, Outcome, Report
 from tellback.memory.tables.operation_log import OperationLog
@@ -111,13 +111,15 @@ class Corrections:
         valid_to: datetime | None,
         expect: int | None,
         sensitive: bool,
+        origin: str,
     ) -> Report:
-        """Put *text* in the place of the memory's; validity stays unless given."""
+        """Put *text* in the place of the memory's; validity and origin stay unless given."""
         self.pipeline.entries.lifecycle("correct")
         checked_label(id, "id")
         checked_bool(sensitive, "sensitive")
         if expect is not None:
             checked_int(expect, "expect", 1)
+        told_by = {ORIGIN: checked_label(origin, "origin")} if origin else {}
 
         def corrected(memories: Sequence[Memory]) -> Memory:
             (old,) = memories
@@ -125,6 +127,7 @@ class Corrections:
                 old,
                 text=text,
                 trust=caller.trust_after_change(old),
+                metadata={**old.metadata, **told_by},
                 valid_from=valid_from or old.valid_from,
                 valid_to=valid_to or old.valid_to,
                 counts_from=None,

@@ -76,6 +76,7 @@ async def test_the_tools_declare_their_annotations_and_output_schemas(memory, mo
     assert {name for name, tool in tools.items() if tool.annotations.read_only_hint} == READING
     assert {name for name, tool in tools.items() if tool.annotations.destructive_hint} == {"correct", "forget"}
     assert all(tool.output_schema["type"] == "object" and tool.description for tool in tools.values())
+    assert len(json.dumps(tools["profile"].output_schema)) < 2_300
     assert list(tools["search"].input_schema["properties"]) == ["query"]
     assert list(tools["fetch"].input_schema["properties"]) == ["id"]
 
@@ -93,6 +94,10 @@ async def test_a_note_of_one_client_is_recalled_by_another_with_its_origin_and_t
     assert "<memories " in found.text
     (kept,) = await memory.list()
     assert (kept.trust, kept.actor) == (Trust.TOOL, "tool")
+    async with connected(memory, mode=mode, name="Zed") as served:
+        await served.call("correct", id=stored.id, text="Ana's dog is called Max.")
+        corrected = (await served.call("list_memories")).memories
+    assert [(item["text"], item["client"]) for item in corrected] == [("Ana's dog is called Max.", "Zed 2.1")]
 
 
 async def test_search_and_fetch_have_the_shape_of_deep_research_clients(memory) -> None:
@@ -274,7 +279,7 @@ async def test_the_profile_lists_each_memory_once_by_topic_or_as_pinned_or_new(m
     async with connected(memory) as served:
         answer = await served.call("profile")
     assert [item["text"] for item in answer.pinned] == ["Answer briefly."]
-    known = [(item["topic"], item["text"], "until" not in item) for item in answer.known]
+    known = [(item["topic"], item["memory"]["text"], "until" not in item) for item in answer.known]
     assert known == [("home", "I moved to Grenoble.", True), ("home", "I live in Lyon.", False)]
     assert [item["text"] for item in answer.recent] == ["The shed is green."]
     assert [answer.text.count(item.text) for item in await memory.list()] == [1] * 4
