@@ -43,7 +43,7 @@ from tellback.memory.validation import (
     checked_text,
 )
 from tellback.vectorstore import Entry, Metric, Space, Vector
-from tellback.vectorstore.persisted_names import EXPORT_FORMAT
+from tellback.vectorstore.persisted_names import EXPORT_FORMAT, FORMER_EXPORT_FORMAT
 
 EXPORT_VERSION: Final = 1
 _MAX_COUNT: Final = 10**12 - 1
@@ -107,7 +107,8 @@ def read_manifest(line: bytes, path: str) -> ExportManifest:
 
     fields = parse_line(line, 1, path)
     no_format = f'the first line has no "format": "{EXPORT_FORMAT}"; it is no export of this program'
-    check(isinstance(fields, dict) and fields.get("format") == EXPORT_FORMAT, no_format)
+    formats = (EXPORT_FORMAT, FORMER_EXPORT_FORMAT)
+    check(isinstance(fields, dict) and fields.get("format") in formats, no_format)
     version, selection, vectors = fields.get("version"), fields.get("selection"), fields.get("vectors")
     counts, digest = fields.get("counts"), fields.get("hash")
     check(type(version) is int and version >= 1, "the version is not a number")

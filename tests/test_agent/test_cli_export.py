@@ -30,16 +30,29 @@ def texts(tellback: Tellback, memory: str) -> list[str]:
     return [entry["text"] for entry in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
 
 
-def test_a_memory_moves_from_one_file_to_another(tellback: Tellback, tmp_path: Path) -> None:
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_memory_moves_from_one_file_to_another(
+    tellback: Tellback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for text in ("I live in Lisbon.", "The roof leaks."):
         assert tellback("remember", text)[0] == 0
     file = tmp_path / "all.jsonl"
     code, out, _ = tellback("export", file)
     assert (code, out.splitlines()[0]) == (0, f"wrote 4 items to {file}")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    code, out, err = tellback("import", file, "--trust", "user", memory="n.db")
-    assert (code, out.splitlines()[0]) == (0, "imported memories and passages: 2 stored")
-    assert err == ""
+    for arguments in (["--mine"], ["--trust", "user"]):
+        code, _, err = tellback("import", file, *arguments, memory="n.db")
+        assert (code, "terminal" in err) == (2, True)
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert tellback("import", file, "--mine", memory="n.db")[0] == 1
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    code, out, err = tellback("import", file, "--mine", memory="n.db")
+    assert (code, out.splitlines()[:2]) == (0, ["imported memories and passages: 2 stored", "  operation: 2"])
+    assert "Did you make this file yourself?" in err
     assert texts(tellback, "n.db") == texts(tellback, "m.db")
     _, out, err = tellback("import", file, memory="n.db")
     assert out.splitlines()[0] == "imported memories and passages: 2 duplicate"
@@ -104,10 +117,6 @@ def test_a_replacing_import_requires_yes_and_its_dry_run_changes_nothing(tellbac
 def test_a_replacing_import_on_a_terminal_needs_a_confirmed_prompt(
     tellback: Tellback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     tellback("remember", "In the file.")
     tellback("export", tmp_path / "a.jsonl")
     tellback("remember", "Only here.", memory="n.db")

@@ -73,6 +73,10 @@ def export(
 
 
 _REASON_LINE_LIMIT = 20
+_MINE_QUESTION = (
+    "what it calls your words will count as your own, over what tools and documents say; its pinned memories are shown "
+    "to the assistant always; its conversations and log come too. Did you make this file yourself?"
+)
 _FOLDED_FROM = 2
 """Lines with the same reason above which they are printed as one."""
 
@@ -83,19 +87,29 @@ def import_own_export(
     *,
     mode: ImportMode,
     trust: TrustName | None,
+    mine: bool,
     dry_run: bool,
     yes: bool,
     quiet: bool,
     json: bool,
 ) -> None:
-    """Take in the export *file* of a memory."""
+    """Take in the export *file* of a memory; *mine*: with the trust that it states, once that is confirmed."""
+    if trust == "user":
+        raise typer.BadParameter("say --mine on a terminal if the export is your own", param_hint="--trust")
+    if mine and not sys.stdin.isatty():
+        problem = "is asked on a terminal, so that no script and no model can say it"
+        raise typer.BadParameter(problem, param_hint="--mine")
+    if mine and not confirm(f"{file}: {_MINE_QUESTION}"):
+        print_note("tellback: nothing was imported")
+        raise typer.Exit(EXIT_FAILED)
     if mode == "replace" and not dry_run:
         require_terminal_or_yes(yes=yes)
     from tellback.memory.internals import BackfillReport
 
     with opened_memory(context, create=not dry_run) as opened:
         memory = opened.memory
-        options: dict[str, Any] = {"mode": mode, "trust": trust, "namespace": opened.namespace}
+        believed = "user" if mine else trust
+        options: dict[str, Any] = {"mode": mode, "trust": believed, "namespace": opened.namespace}
         if mode == "replace" and not dry_run:
             plan = run(memory.import_(file, **options, dry_run=True))
             removed = format_count(plan.removed, "entry", "entries")
@@ -143,6 +157,6 @@ def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None
     for kind, count in report.left.items():
         print_note(f"  {kind}: {count} not taken")
     for note in report.notes:
-        print_note(f"  {note.replace('say trust=user', 'say --trust user')}")
+        print_note(f"  {note.replace('say trust=user', 'say --mine on a terminal')}")
     if any(report.left.values()) and not report.trusted:
         print_note("     -> a whole memory moves by `tellback backup FILE`, and there `tellback restore FILE`")

@@ -44,8 +44,11 @@ class ImportOptions:
     ] = "merge"
     trust: Annotated[
         TrustName | None,
-        typer.Option(help="Of an own export or a table: the most trust in it; 'user' if the words are your own."),
+        typer.Option(help="Of an export or a table: the most trust in it; 'user' if a table's words are your own."),
     ] = None
+    mine: Annotated[
+        bool, typer.Option("--mine", help="The export is your own: its trust and conversations come too. Asks first.")
+    ] = False
     text: Annotated[
         str | None, typer.Option("--text", metavar="COLUMN", help="The words.", rich_help_panel=_TABLE_PANEL)
     ] = None
@@ -73,13 +76,13 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
     Of conversations, what you typed is kept as your words, and the answers as answers, with their times. With --from a
     client (claude-code, codex, cursor, gemini-cli) and no FILE, its own transcripts are read.
     """
-    from tellback.agent.assistant.importers.registry import MARKDOWN, TELLBACK, conversation_source
+    from tellback.agent.assistant.importers.registry import ALIASES, MARKDOWN, TELLBACK, conversation_source
 
     files = options.files or []
     for file in files:
         if not file.exists():
             raise typer.BadParameter(f"{file}: no such file or folder", param_hint="FILE")
-    name = options.from_ or _recognised(files)
+    name = ALIASES.get(options.from_ or "", options.from_) or _recognised(files)
     source = conversation_source(name)
     _refuse_unused(options, name)
     if source is not None:
@@ -104,6 +107,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
                 file,
                 mode=options.mode,
                 trust=options.trust,
+                mine=options.mine,
                 dry_run=options.dry_run,
                 yes=options.yes,
                 quiet=options.quiet,
@@ -141,6 +145,7 @@ def _refuse_unused(options: ImportOptions, name: str) -> None:
     columns = {"--text": options.text, "--time": options.time, "--tags": options.tags}
     unused = [option for option, value in columns.items() if value is not None and name not in TABLE_FORMATS]
     unused += ["--mode"] if options.mode != "merge" and name != TELLBACK else []
+    unused += ["--mine"] if options.mine and name != TELLBACK else []
     unused += ["--trust"] if options.trust and name not in (TELLBACK, *TABLE_FORMATS) else []
     if unused:
         raise typer.BadParameter(f"does not apply to the format {name}", param_hint=unused[0])

@@ -17,6 +17,8 @@ from tellback.memory import ArgumentError
 
 TELLBACK: Final = "tellback"
 MARKDOWN: Final = "markdown"
+ALIASES: Final = {"obsidian": MARKDOWN}
+"""Formats by other names that people look for."""
 LLM: Final = LlmLogs()
 CHAT_EXPORTS: Final = (CHATGPT, CLAUDE)
 CONVERSATION_SOURCES: Final[tuple[ConversationSource, ...]] = (*HOOK_CLIENTS, *CHAT_EXPORTS, LLM)
