@@ -55,7 +55,7 @@ from tellback.memory.internals import Conversation, Summary
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from tellback.memory.tables.soft_deletes import SoftDelete, SoftDeletes
 from tellback.memory.tables.tombstones import Tombstones
-from tellback.vectorstore import Database, VectorStoreError, open_store
+from tellback.vectorstore import Database, NumpyStore, VectorStoreError, open_store
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 from tests.support.slow import first_fast
 
@@ -383,13 +383,13 @@ async def played(world: World, setting: Setting, mine: Sequence[Named], other: S
 
 @pytest.fixture(params=["numpy", "sqlite"])
 def worlds(request: pytest.FixtureRequest, tmp_path: Path, setting: Setting) -> Iterator[tuple[World, World]]:
-    if request.param == "numpy":
-        yield World("numpy:", setting), World("numpy:", setting)
-        return
     first, second = tmp_path / "first.db", tmp_path / "second.db"
-    asyncio.run(World(f"sqlite:///{first}", setting).memory.close())
+    made = World(f"{request.param}:///{first}", setting).memory
+    if isinstance(made.store, NumpyStore):
+        made.store.save()
+    asyncio.run(made.close())
     shutil.copy(first, second)  # one key, so that the ids made of it are the same
-    pair = World(f"sqlite:///{first}", setting), World(f"sqlite:///{second}", setting)
+    pair = World(f"{request.param}:///{first}", setting), World(f"{request.param}:///{second}", setting)
     yield pair
     for element in pair:
         asyncio.run(element.memory.close())
