@@ -20,9 +20,9 @@ class TellbackBuildHook(BuildHookInterface):  # type: ignore[misc, type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the package's own files to a wheel; make the links in a checkout that is installed to be edited."""
         if version != "editable":
-            build_data["force_include"] |= {
+            build_data["force_include"] |= {  # which moves a file: it is no more where it would be otherwise
                 "tellback.py": "tellback/__init__.py",
-                "agent/assistant/cli/launcher.py": "tellback/__main__.py",
+                "agent/assistant/cli/__main__.py": "tellback/__main__.py",
                 "agent/py.typed": "tellback/py.typed",
             }
             return
