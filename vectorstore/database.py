@@ -45,11 +45,14 @@ class Connection(Protocol):
         """Return how many rows the last INSERT, UPDATE or DELETE wrote or removed, cascades not counted."""
 
 
-class SalvageSource(Connection, Protocol):
+class SalvageSource(Protocol):
     """Damaged database that is read row by row; a table read by ``rows`` or ``copy`` is counted in the report.
 
-    Names are SQL of ours, never a user's. ``execute`` raises the database's own errors where it meets damage.
+    Names are SQL of ours, never a user's.
     """
+
+    def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Rows:
+        """As ``Connection.execute``; where it meets damage it raises the database's own errors."""
 
     def rows(self, table: str, columns: str, *, last_key: int = 0) -> Iterator[Any]:
         """Yield *columns* of every row of *table* that can be read, each once; none where there is no such table.

@@ -145,14 +145,6 @@ class DamagedFile:
         """As ``Connection.execute``; damage raises SQLite's own errors."""
         return self._connection.execute(sql, tuple(values))
 
-    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> apsw.Cursor:
-        """As ``Connection.executemany``."""
-        return self._connection.executemany(sql, [tuple(row) for row in rows])
-
-    def changes(self) -> int:
-        """As ``Connection.changes``."""
-        return self._connection.changes()
-
     def salvage(self, component: Component, target: apsw.Connection) -> None:
         """Copy the rows of *component*; damage that it does not handle ends the copy of this component alone."""
         try:

@@ -507,7 +507,7 @@ def _last_key(source: SalvageSource) -> int:
 def _read_store_fact(source: SalvageSource, name: str) -> Any:
     """Return a fact of the store, None where it cannot be read."""
     try:
-        row = fetch_first(source, "SELECT value FROM store_facts WHERE name = ?", (name,))
+        row = source.execute("SELECT value FROM store_facts WHERE name = ?", (name,)).fetchone()
     except (apsw.Error, UnicodeDecodeError):
         return None
     return None if row is None else row[0]
