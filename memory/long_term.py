@@ -907,6 +907,25 @@ class LongTermMemory:
                 on_progress=on_progress,
             )
 
+    async def export_notes(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        namespace: str = "",
+        where: Filter | None = None,
+        scopes: Scopes | None = None,
+        tags: Sequence[str] = (),
+        actor: Actor = "user",
+    ) -> ExportReport:
+        """Write the memories of a namespace, conversations apart, as Markdown notes with front matter, one a file.
+
+        *folder* must not be there yet; it is private, recorded as an export is, and named by every later ``forget``.
+        """
+        from tellback.memory.export_import.exporter import ExportSelection
+
+        place, selection = Path(os.fsdecode(folder)), ExportSelection(where, scopes, tags)
+        return await asyncio.to_thread(self._exporter.export_notes, place, Caller(namespace, actor), selection)
+
     async def import_(
         self,
         path: str | os.PathLike[str],

@@ -16,6 +16,7 @@ from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
+from tellback.memory.codec import from_entry
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.erasure.external_copies import EXPORT_KIND, STREAM_PATH
 from tellback.memory.errors import ArgumentError
@@ -30,6 +31,7 @@ from tellback.memory.export_import.codec import (
     tombstone_fields,
     vector_to_text,
 )
+from tellback.memory.export_import.markdown_notes import write_notes
 from tellback.memory.export_import.report import ExportItem, ExportReport
 from tellback.memory.models import MemoryChange
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
@@ -178,6 +180,18 @@ class Exporter:
                 with self.entries.transaction():
                     operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
         return ExportReport(target, manifest.counts, manifest.hash, vectors, operation, tuple(damaged))
+
+    def export_notes(self, folder: Path, caller: Caller, selection: ExportSelection) -> ExportReport:
+        """Write the caller's memories, conversations apart, as notes into the new *folder*, and record it. Blocks."""
+        partition = store_namespace(caller.namespace, CONVERSATION)
+        where: Filter = {"$and": [{"kind": {"$ne": "turn"}}, *([selection.filter] if selection.filter else [])]}
+        entries = self.entries.store.scan(namespace=partition, where=where)
+        folder = folder.absolute()
+        count, digest = write_notes(folder, map(from_entry, entries))
+        change = MemoryChange(NO_MEMORY, new={"path": str(folder), "hash": digest, "items": count})
+        with self.entries.transaction():
+            operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
+        return ExportReport(str(folder), {ExportItem.MEMORY: count}, digest, False, operation)
 
     def _items(
         self, namespace: str, where: Filter | None, on_damage: Callable[[Finding], object], *, vectors: bool

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tellback.agent.assistant.cli.app import run_command_line
+from tellback.memory.documents.loaders.markdown import MarkdownLoader
 
 Tellback = Callable[..., tuple[int, str, str]]
 
@@ -57,6 +58,25 @@ def test_a_memory_moves_from_one_file_to_another(
     _, out, err = tellback("import", file, memory="n.db")
     assert out.splitlines()[0] == "imported memories and passages: 2 duplicate"
     assert "known already" in err
+
+
+def test_notes_in_markdown_come_back_with_text_tags_and_fields(tellback: Tellback, tmp_path: Path) -> None:
+    tellback(
+        "remember", "The roof leaks: call Ana.\n\nSoon!", "--tag", "house", "--tag", "to do: roof", "--at", "2026-05-01"
+    )
+    tellback("remember", "The roof leaks: call Ana.\n\nSoon again!", "--kind", "note")
+    folder = tmp_path / "vault"
+    assert tellback("export", folder, "--markdown")[:2] == (0, f"wrote 2 notes to {folder}\n")
+    notes = sorted(folder.iterdir())
+    assert (len(notes), {stat.S_IMODE(note.stat().st_mode) for note in notes}) == (2, {0o600})
+    loaded = MarkdownLoader().load(notes[0].read_bytes(), notes[0].name)
+    assert loaded.text[loaded.body or 0 :].strip() == "The roof leaks: call Ana.\n\nSoon!"
+    assert (loaded.tags, loaded.notes) == (("house", "to do: roof"), ())
+    assert (loaded.metadata["kind"], str(loaded.metadata["occurred_at"])[:10]) == ("fact", "2026-05-01")
+    assert tellback("import", folder, "--from", "obsidian", "--yes", memory="n.db")[0] == 0
+    assert "call Ana" in tellback("recall", "Who is called about the roof?", memory="n.db")[1]
+    assert tellback("export", folder, "--markdown")[0] == 2
+    assert str(folder) in tellback("forget", "--everything", "--dry-run", "--json")[1]
 
 
 def test_an_export_on_standard_output_is_the_file_and_nothing_else(

@@ -32,6 +32,9 @@ def export(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Where to, nothing may be there yet; '-' is standard output.")
     ],
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Notes with front matter in the new folder FILE, one a memory.")
+    ] = False,
     no_vectors: Annotated[bool, typer.Option("--no-vectors", help="Smaller; an import embeds anew.")] = False,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with any of these tags.")] = None,
     scope: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of these scopes.")] = None,
@@ -48,6 +51,17 @@ def export(
     to_stream = str(file) == "-"
     if to_stream and json:
         raise typer.BadParameter("an export on standard output is JSON already", param_hint="--json")
+    if markdown:
+        if to_stream or no_vectors:
+            raise typer.BadParameter("writes a folder, without vectors", param_hint="--markdown")
+        with opened_memory(context) as opened:
+            chosen: dict[str, Any] = {"where": condition, "scopes": scopes, "tags": tag or ()}
+            notes = run(opened.memory.export_notes(file, namespace=opened.namespace, **chosen))
+        if json:
+            print_json(notes)
+        else:
+            print_text(f"wrote {format_count(sum(notes.counts.values()), 'note')} to {notes.path}")
+        return
     with opened_memory(context) as opened, progress_bar("exporting", quiet=quiet or json) as advance:
         report = run(
             opened.memory.export(
