@@ -176,6 +176,12 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         report = await memory.export(file, namespace=namespace, vectors=vectors)
         return report, file.read_bytes()
 
+    async def noted(memory: LongTermMemory, namespace: str) -> tuple[object, list[bytes]]:
+        folder = file.with_name("vault")
+        shutil.rmtree(folder, ignore_errors=True)
+        report = await memory.export_notes(folder, namespace=namespace)
+        return report, [note.read_bytes() for note in sorted(folder.iterdir())]
+
     async def imported(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
         return await exported(memory, namespace), await memory.import_(file, mode=mode, namespace=namespace)
 
@@ -248,6 +254,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=True)),
         ("evaluate", lambda m, n: evaluate(m, namespace=n, questions=4, k=2)),
         ("LongTermMemory.export", exported),
+        ("LongTermMemory.export_notes", noted),
         ("LongTermMemory.import_", imported),
         ("LongTermMemory.import_", lambda m, n: m.import_(elsewhere, mode=mode, namespace=n)),
         ("KnowledgeBase.ingest", lambda m, n: knowledge(m, n).ingest([documents])),
