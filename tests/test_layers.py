@@ -37,7 +37,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"index"},
         {"sqlite", "wrappers"},
         {"engines", "testing"},
-        {"internals", "open", "recall_eval"},
+        {"internals", "open"},
     ],
     "memory": [
         {"http", "retrieval.languages", "secrets", "tokens"},

@@ -37,8 +37,6 @@ from .ordered_scan import scan_position as scan_position
 from .protocol import LifecycleStore as LifecycleStore
 from .protocol import VectorStore as VectorStore
 from .protocol import View as View
-from .recall_eval import RecallReport as RecallReport
-from .recall_eval import measure_recall as measure_recall
 from .types import Changes as Changes
 from .types import Compaction as Compaction
 from .types import Cursor as Cursor

@@ -41,8 +41,8 @@ class SearchMode(StrEnum):
 
     What holds: every score is the exact one; namespace, filter and threshold come before top-k, k is filled, ties go
     by id; rows that are equally near by their bits are in or out together. What is approximate: a row among the true
-    k may be missing, and then the next best is in its place. How often is measured (``measure_recall``), not
-    promised, and may differ between two objects on one file.
+    k may be missing, and then the next best is in its place. How often is measured (``python -m benchmarks
+    fast-search``), not promised, and may differ between two objects on one file.
 
     It is exact wherever the bits save nothing: under dot and L2 (bits know no lengths), for fewer than 10,000 rows
     that pass the filter, for a *k* above an eightieth of them, for vectors beyond the matrix limit, and in

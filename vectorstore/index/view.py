@@ -190,15 +190,6 @@ class IndexView:
         reader = self._reader(namespace)
         return Cursor(namespace, 0 if reader is None else reader.cursor())
 
-    def shuffled_ids(self, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
-        """Every id by chance: the same order for the same generator, whatever the engine and the order of writing."""
-        reader = self._reader(namespace)
-        if reader is None:
-            return []
-        index = reader.rows()
-        ids = sorted(map(index.id_of, index.keys().tolist()))
-        return [ids[row] for row in rng.permutation(len(ids)).tolist()]
-
     def _searched(
         self,
         queries: NDArray[np.float32],
