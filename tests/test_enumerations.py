@@ -1,7 +1,8 @@
 """Enumerations: the text of a member is accepted wherever the member is; an unknown text is named in the error.
 
 Inner parts, on no face: ``tellback.agent.approval``, ``tellback.agent.providers.accumulator``,
-``tellback.agent.tools.base``.
+``tellback.agent.tools.base``, ``tellback.memory.export_import.report``, ``tellback.memory.models``,
+``tellback.memory.results``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""History of a program's own: the methods of ``HistoryStorage`` over lists, as a stranger would write them."""
+"""History of a program's own: the methods of ``HistoryStorage`` over lists, as a stranger would write them.
+
+Inner parts, on no face: ``tellback.memory.history.codec``, ``tellback.memory.history.protocol``,
+``tellback.memory.messages``.
+"""
 
 from __future__ import annotations
 

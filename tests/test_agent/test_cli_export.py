@@ -1,4 +1,7 @@
-"""``tellback export`` and ``tellback import``: moving memories from one file to another."""
+"""``tellback export`` and ``tellback import``: moving memories from one file to another.
+
+Inner parts, on no face: ``tellback.memory.documents.loaders.markdown``.
+"""
 
 from __future__ import annotations
 

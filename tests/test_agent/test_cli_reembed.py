@@ -1,4 +1,7 @@
-"""``tellback reembed`` and the choice of an embedder: with a server on loopback that embeds, fails and falls silent."""
+"""``tellback reembed`` and the choice of an embedder: with a server on loopback that embeds, fails and falls silent.
+
+Inner parts, on no face: ``tellback.memory.embedders.probe_pairs``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings: their sources and precedence, and the errors for invalid ones."""
+"""Settings: their sources and precedence, and the errors for invalid ones.
+
+Inner parts, on no face: ``tellback.agent.providers.open``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The context: its order, its budget, and delimiters that nothing inside can forge.
 
-Inner parts, on no face: ``tellback.agent.context.assembly``, ``tellback.agent.context.memory_reader``,
-``tellback.agent.context.rendering``, ``tellback.agent.context_items``, ``tellback.agent.providers.base``.
+Inner parts, on no face: ``tellback.agent.context.assembly``, ``tellback.agent.context.control_markup``,
+``tellback.agent.context.memory_reader``, ``tellback.agent.context.rendering``, ``tellback.agent.context_items``,
+``tellback.agent.mcp.results``, ``tellback.agent.providers.base``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Context windows: windows that summarise, the model that writes summaries, and messages without text."""
+"""Context windows: windows that summarise, the model that writes summaries, and messages without text.
+
+Inner parts, on no face: ``tellback.agent.errors``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A memory that fails: the run goes on without it and says so, or raises, by setting; and no turn is lost."""
+"""A memory that fails: the run goes on without it and says so, or raises, by setting; and no turn is lost.
+
+Inner parts, on no face: ``tellback.agent.errors``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A memory in the data folder of the project's former name is mentioned until a new one is begun."""
+"""A memory in the data folder of the project's former name is mentioned until a new one is begun.
+
+Inner parts, on no face: ``tellback.vectorstore.persisted_names``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Memories in a prompt: parsed back, they are exactly those that were put in, whatever any text contains.
 
-Inner parts, on no face: ``tellback.agent.context.rendering``.
+Inner parts, on no face: ``tellback.agent.context.control_markup``, ``tellback.agent.context.rendering``.
 """
 
 from __future__ import annotations

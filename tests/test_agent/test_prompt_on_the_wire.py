@@ -1,6 +1,6 @@
 """Requests over HTTP: memories as data in user messages, in every format, and the cached share of the input.
 
-Inner parts, on no face: ``tellback.agent.context.rendering``.
+Inner parts, on no face: ``tellback.agent.context.control_markup``, ``tellback.agent.context.rendering``.
 """
 
 from __future__ import annotations

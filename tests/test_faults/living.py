@@ -1,6 +1,8 @@
 """Seeded run of memory calls: step *n* is the same on a real memory in a file and on a plain model.
 
 Each step is one promise: when it was acknowledged it is there, when it was under way it is there whole or not at all.
+
+Inner parts, on no face: ``tellback.memory.embedders.protocol``.
 """
 
 from __future__ import annotations

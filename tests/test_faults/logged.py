@@ -1,4 +1,7 @@
-"""Consistency of the operation log with the contents of a memory."""
+"""Consistency of the operation log with the contents of a memory.
+
+Inner parts, on no face: ``tellback.memory.partitions``.
+"""
 
 from __future__ import annotations
 

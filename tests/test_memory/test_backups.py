@@ -1,4 +1,7 @@
-"""Backups of a memory: creation, listing, rotation, restore, and erasure of forgotten memories from them."""
+"""Backups of a memory: creation, listing, rotation, restore, and erasure of forgotten memories from them.
+
+Inner parts, on no face: ``tellback.memory.backup_files``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Edge cases of times with a manual clock: set back, zones, ambiguous and nonexistent hours, years 1 and 9999."""
+"""Edge cases of times with a manual clock: set back, zones, ambiguous and nonexistent hours, years 1 and 9999.
+
+Inner parts, on no face: ``tellback.memory.timestamps``.
+"""
 
 from __future__ import annotations
 

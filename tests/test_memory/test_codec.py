@@ -1,6 +1,6 @@
 """The codec of memories: every field survives the round trip through an entry of the store.
 
-Inner parts, on no face: ``tellback.memory.codec``.
+Inner parts, on no face: ``tellback.memory.codec``, ``tellback.memory.models``.
 """
 
 from dataclasses import fields, replace

@@ -1,6 +1,6 @@
 """Embedders of endpoints over real HTTP: batches, refusals, cut texts, nonsense; the official clients as oracles.
 
-Inner parts, on no face: ``tellback.memory.embedders.batching``.
+Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.protocol``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Embedders: the contract, the local table, hashing, and a server that answers nonsense.
 
-Inner parts, on no face: ``tellback.memory.embedders``, ``tellback.memory.embedders.batching``,
-``tellback.memory.embedders.local``.
+Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.local``,
+``tellback.memory.embedders.protocol``, ``tellback.memory.embedders``.
 """
 
 from __future__ import annotations

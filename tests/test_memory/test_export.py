@@ -1,6 +1,7 @@
 """Export and import: complete, always the same bytes, all of it or nothing.
 
-Inner parts, on no face: ``tellback.memory.codec``, ``tellback.memory.export_import``, ``tellback.vectorstore.engines``.
+Inner parts, on no face: ``tellback.memory.codec``, ``tellback.memory.export_import.codec``,
+``tellback.memory.export_import``, ``tellback.vectorstore.engines``, ``tellback.vectorstore.persisted_names``.
 """
 
 import concurrent.futures

@@ -1,7 +1,7 @@
 """Formats of documents: files as their own programs and libraries write them become text with its structure.
 
-Inner parts, on no face: ``tellback.memory.documents.loaders.base``, ``tellback.memory.documents.loaders.code``,
-``tellback.memory.documents.loaders.registry``.
+Inner parts, on no face: ``tellback.memory.documents.document``, ``tellback.memory.documents.loaders.base``,
+``tellback.memory.documents.loaders.code``, ``tellback.memory.documents.loaders.registry``.
 """
 
 from __future__ import annotations

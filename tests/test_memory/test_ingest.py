@@ -1,6 +1,7 @@
 """Ingest: the collection holds the present state of the files, and the report lists every action.
 
-Inner parts, on no face: ``tellback.memory.documents``.
+Inner parts, on no face: ``tellback.memory.codec``, ``tellback.memory.documents``,
+``tellback.memory.embedders.probe_pairs``.
 """
 
 from __future__ import annotations

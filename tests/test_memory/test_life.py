@@ -6,6 +6,8 @@ end of each life everything is compared at the time of every operation. What was
 disk in no byte of the file.
 
 The slow proof plays four times as many, ``--life full`` eighty times.
+
+Inner parts, on no face: ``tellback.memory.timestamps``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ of one file (or two stores in memory): in one nothing else is there; in the othe
 with the same ids, keys, sessions and documents, and goes on writing between the calls. Answers and error texts are
 compared; then everything that is left is looked at, taken back and made anew, and that is compared, too.
 
-Inner parts, on no face: ``tellback.memory.export_import.report``, ``tellback.memory.tables.idempotency_keys``,
+Inner parts, on no face: ``tellback.memory.embedders.protocol``, ``tellback.memory.export_import.report``,
+``tellback.memory.history.windows``, ``tellback.memory.tables.idempotency_keys``,
 ``tellback.memory.tables.soft_deletes``, ``tellback.memory.tables.tombstones``.
 """
 

@@ -1,3 +1,8 @@
+"""Names of partitions and of archived versions, which parse back to their parts.
+
+Inner parts, on no face: ``tellback.memory.partitions``.
+"""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,7 @@
-"""Re-embedding a memory: beside the vectors in use, resumable, switched or aborted in one call."""
+"""Re-embedding a memory: beside the vectors in use, resumable, switched or aborted in one call.
+
+Inner parts, on no face: ``tellback.memory.embedders.probe_pairs``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Salvage of a damaged memory: component by component, row by row; lost rows are counted by table."""
+"""Salvage of a damaged memory: component by component, row by row; lost rows are counted by table.
+
+Inner parts, on no face: ``tellback.memory.partitions``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The archived versions of many memories are what asking for each gives, whatever ids lie between them."""
+"""The archived versions of many memories are what asking for each gives, whatever ids lie between them.
+
+Inner parts, on no face: ``tellback.memory.partitions``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Vectors of single words.
 
-Inner parts, on no face: ``tellback.memory.embedders``, ``tellback.memory.embedders.local``,
-``tellback.memory.embedders.byte_pairs``.
+Inner parts, on no face: ``tellback.memory.embedders.byte_pairs``, ``tellback.memory.embedders.local``,
+``tellback.memory.embedders.protocol``, ``tellback.memory.embedders``.
 """
 
 from __future__ import annotations

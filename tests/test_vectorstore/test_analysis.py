@@ -1,6 +1,7 @@
 """The text analyzer: terms, stop words, stems and compounds of each language.
 
-Inner parts, on no face: ``tellback.vectorstore.analyzer``, ``tellback.vectorstore.languages``.
+Inner parts, on no face: ``tellback.vectorstore.analyzer``, ``tellback.vectorstore.languages``,
+``tellback.vectorstore.persisted_names``.
 """
 
 # ruff: noqa: RUF001 - other scripts are what is tested

@@ -1,7 +1,8 @@
 """Bytes of forgotten memories: in no table, page, log, cache or file; receipts and their verification.
 
-Inner parts, on no face: ``tellback.memory.erasure``, ``tellback.memory.erasure.bytes_search``,
-``tellback.memory.retrieval.index``, ``tellback.memory.tables.operation_log``.
+Inner parts, on no face: ``tellback.memory.erasure.bytes_search``, ``tellback.memory.erasure.file_search``,
+``tellback.memory.erasure``, ``tellback.memory.results``, ``tellback.memory.retrieval.index``,
+``tellback.memory.tables.operation_log``.
 """
 
 import asyncio
