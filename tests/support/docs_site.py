@@ -6,6 +6,7 @@ is an error. Without FOLDER, it only checks.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,9 +20,9 @@ FACES = ("memory", "agent", "vectorstore")
 
 def api_page(face: str) -> str:
     """Return the page of a package's public names, each by its docstring."""
-    modules = import_module(face)._FACE.modules
-    intro = f"Each name is imported from `{face}`. From the docstrings; by task: [public names](names.md)."
-    return "\n\n".join([f"# API: {face}", intro, *(f"::: {modules[name]}.{name}" for name in sorted(modules))])
+    modules = import_module(f"tellback.{face}")._FACE.modules
+    intro = f"Each name is imported from `tellback.{face}`. From the docstrings; by task: [public names](names.md)."
+    return "\n\n".join([f"# API: tellback.{face}", intro, *(f"::: {modules[name]}.{name}" for name in sorted(modules))])
 
 
 def build(folder: Path) -> int:
@@ -31,7 +32,8 @@ def build(folder: Path) -> int:
     for face in FACES:
         (folder / "docs" / "reference" / f"api-{face}.md").write_text(api_page(face), encoding="utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
-    return subprocess.run(command, cwd=folder, check=False).returncode
+    links = {**os.environ, "PYTHONPATH": str(ROOT / ".links")}  # the sources are read, in the shape of the package
+    return subprocess.run(command, cwd=folder, env=links, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.support.snippets import EXAMPLE_OUTPUT, ROOT, blocks, console_script
 
-_UNTRACKED = (".git", ".venv", "__pycache__", "*.db*", ".*_cache", "*.egg-info", ".coverage*", ".hypothesis")
+_UNTRACKED = (".git", ".links", ".venv", "__pycache__", "*.db*", ".*_cache", "*.egg-info", ".coverage*", ".hypothesis")
 _ACTIVE_ENVIRONMENT = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTEST_CURRENT_TEST")
 _NETWORK_GUARD = """
 import sys
