@@ -38,7 +38,7 @@ from tellback.memory.models import Utterance
 from tellback.memory.results import WhyNot
 from tellback.vectorstore import Entry, Metric, Space, open_store
 
-FACES = ("vectorstore", "memory", "tellback.memory.internals", "agent")
+FACES = ("tellback.vectorstore", "tellback.memory", "tellback.memory.internals", "tellback.agent")
 
 
 def public() -> Iterator[tuple[str, Any]]:

@@ -82,20 +82,20 @@ _PEERS_TASKS = ("locomo-turns", "locomo-pooled", "squad", "cranfield")
 
 CONTENDERS: tuple[Contender, ...] = (
     Contender(
-        "tellback", "Tellback", "systems.tellback:Tellback", "memory", "tellback",
+        "tellback", "Tellback", "systems.tellback:Tellback", "tellback.memory", "tellback",
         "as it is installed: defaults of RecallSettings",
         vectors=LOCAL, can=_ALL,
     ),
     Contender(
-        "tellback-words", "Tellback, no vectors", "systems.tellback:TellbackWords", "memory", "tellback",
+        "tellback-words", "Tellback, no vectors", "systems.tellback:TellbackWords", "tellback.memory", "tellback",
         "as it is without the extra `local`", can=_ALL,
     ),
     Contender(
-        "tellback-static", "Tellback, static vectors", "systems.tellback:TellbackStatic", "memory", "tellback",
+        "tellback-static", "Tellback, static vectors", "systems.tellback:TellbackStatic", "tellback.memory", "tellback",
         "as it is without the sentence encoder", vectors=STATIC, can=_ALL,
     ),
     Contender(
-        "tellback-all", "Tellback, everything scored", "systems.tellback:TellbackAll", "memory", "tellback",
+        "tellback-all", "Tellback, everything scored", "systems.tellback:TellbackAll", "tellback.memory", "tellback",
         "every item is a candidate: what the usual limit of candidates loses", vectors=LOCAL,
         only=("locomo-turns", "locomo-pooled", "squad"),
     ),

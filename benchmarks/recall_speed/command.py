@@ -184,7 +184,7 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
             "version": (*TELLBACK, "--version"),
             "help": (*TELLBACK, "--help"),
             "libraries": imports("numpy, pydantic, httpx"),
-            "agent": imports("agent"),
+            "agent": imports("tellback.agent"),
             "loop": (sys.executable, "-c", "from tellback.agent import Agent"),
         },
         rounds=given.rounds,
@@ -192,7 +192,7 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
     )
     yield _ratio("tellback --version, of importing typer", 0, started["version"], started["typer"], 2.0)
     yield _ratio("tellback --help, of importing typer", 0, started["help"], started["typer"], 2.0)
-    yield _ratio("import agent, of numpy, pydantic, httpx", 0, started["agent"], started["libraries"], 1.35)
+    yield _ratio("import tellback.agent, of numpy, pydantic, httpx", 0, started["agent"], started["libraries"], 1.35)
     yield _ratio("from tellback.agent import Agent, of the same", 0, started["loop"], started["libraries"], 1.35)
 
 

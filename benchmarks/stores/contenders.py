@@ -70,25 +70,25 @@ CONTENDERS: tuple[Contender, ...] = (
         approximate=True,
     ),
     Contender(
-        "tellback-numpy", "Tellback in memory", "tellback:TellbackNumpy", "vectorstore", "tellback", _ALL | {"text"},
+        "tellback-numpy", "Tellback in memory", "tellback:TellbackNumpy", "tellback.vectorstore", "tellback", _ALL | {"text"},
         durable=False, ours=True, bulk_rounds=3,
     ),
     Contender(
-        "tellback-sqlite", "Tellback in a file", "tellback:TellbackSqlite", "vectorstore", "tellback", _ALL | {"text"},
+        "tellback-sqlite", "Tellback in a file", "tellback:TellbackSqlite", "tellback.vectorstore", "tellback", _ALL | {"text"},
         ours=True, bulk_rounds=3,
     ),
     Contender(
-        "tellback-tenth", "Tellback, a tenth in memory", "tellback:TellbackSqliteTenth", "vectorstore", "tellback",
+        "tellback-tenth", "Tellback, a tenth in memory", "tellback:TellbackSqliteTenth", "tellback.vectorstore", "tellback",
         READING - {"many"} | {"text", "cold", "memory"}, ours=True, file_of="tellback-sqlite",
     ),
     Contender(
         "tellback-numpy-faster", "Tellback in memory, faster", "tellback_faster:TellbackNumpyFaster",
-        "vectorstore", "tellback",
+        "tellback.vectorstore", "tellback",
         READING - {"many"}, approximate=True, durable=False, ours=True, file_of="tellback-numpy",
     ),
     Contender(
         "tellback-sqlite-faster", "Tellback in a file, faster", "tellback_faster:TellbackSqliteFaster",
-        "vectorstore", "tellback",
+        "tellback.vectorstore", "tellback",
         READING - {"many"}, approximate=True, ours=True, file_of="tellback-sqlite",
     ),
 )  # fmt: skip

@@ -92,7 +92,8 @@ def check_types(folder: Path) -> int:
     files = sorted(str(path) for path in folder.glob("*.py"))
     configuration = folder / "pyrightconfig.json"
     configuration.write_text(
-        json.dumps({"include": ["."], "extraPaths": [str(ROOT / ".links")], "typeCheckingMode": "standard"}), encoding="utf-8"
+        json.dumps({"include": ["."], "extraPaths": [str(ROOT / ".links")], "typeCheckingMode": "standard"}),
+        encoding="utf-8",
     )
     checkers = [
         ["mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "snippets"), *files],

@@ -180,7 +180,7 @@ async def test_an_unknown_tool_and_broken_arguments_never_enter_the_chain() -> N
 
 
 async def test_a_timed_out_tool_call_is_logged_as_failed(caplog) -> None:
-    with caplog.at_level(logging.INFO, logger="agent"):
+    with caplog.at_level(logging.INFO, logger="tellback.agent"):
         await texts(ToolPolicy(), Scripted(asyncio.Event()), timeout=0.01)
     assert "failed" in caplog.text
     assert "ToolTimedOut" in caplog.text
@@ -192,7 +192,7 @@ async def test_the_log_names_calls_and_shows_no_arguments(caplog) -> None:
         """Keep it."""
         raise ToolFailed("no room for it")
 
-    with caplog.at_level(logging.DEBUG, logger="agent"):
+    with caplog.at_level(logging.DEBUG, logger="tellback.agent"):
         await texts(ToolPolicy(), keep, calls=[call("keep", secret="hunter2")])
     assert "tool keep" in caplog.text
     assert "hunter2" not in caplog.text

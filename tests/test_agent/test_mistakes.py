@@ -97,7 +97,7 @@ async def test_a_closed_memory_is_named_in_the_first_run() -> None:
         await agent.run("Where do I live?")
 
 
-@pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])
+@pytest.mark.parametrize("face", ["tellback.vectorstore", "tellback.memory", "tellback.agent"])
 def test_every_public_constructor_and_function_names_its_keywords(face: str) -> None:
     module = importlib.import_module(face)
     values = {name: getattr(module, name) for name in module.__all__}

@@ -81,7 +81,7 @@ def ticking() -> AgentSettings:
 async def test_an_exception_of_a_tool_is_recorded_with_its_traceback_and_without_secrets(caplog) -> None:
     seen: list[HookEvent] = []
     replies = (Reply(calls=(call("broken"), call("add", a=1, b=2), call("refusing"))), Reply("Sorry."))
-    with ScriptedProvider(*replies) as provider, caplog.at_level(logging.DEBUG, "agent"):
+    with ScriptedProvider(*replies) as provider, caplog.at_level(logging.DEBUG, "tellback.agent"):
         agent = Agent(provider, tools=[add, broken, refusing], hooks=[Hooks(tool_ended=seen.append)])
         events = [event async for event in agent.stream("?")]
     result = events[-1].result
@@ -245,7 +245,7 @@ async def test_a_recall_with_a_failing_embedder_is_reported_as_degraded_not_as_e
     await memory.remember("The shed is green.")
     embedder.broken = error
     agent = Agent(ScriptedProvider(Reply("No idea.")), memory=memory, hooks=[Hooks(memory_degraded=seen.append)])
-    with caplog.at_level(logging.WARNING, "agent"):
+    with caplog.at_level(logging.WARNING, "tellback.agent"):
         events = [event async for event in agent.stream("Quelle couleur a la cabane?")]
     result = events[-1].result
     (degraded,) = [event for event in events if isinstance(event, MemoryDegraded)]
