@@ -70,15 +70,18 @@ CONTENDERS: tuple[Contender, ...] = (
         approximate=True,
     ),
     Contender(
-        "tellback-numpy", "Tellback in memory", "tellback:TellbackNumpy", "tellback.vectorstore", "tellback", _ALL | {"text"},
+        "tellback-numpy", "Tellback in memory", "tellback:TellbackNumpy", "tellback.vectorstore", "tellback",
+        _ALL | {"text"},
         durable=False, ours=True, bulk_rounds=3,
     ),
     Contender(
-        "tellback-sqlite", "Tellback in a file", "tellback:TellbackSqlite", "tellback.vectorstore", "tellback", _ALL | {"text"},
+        "tellback-sqlite", "Tellback in a file", "tellback:TellbackSqlite", "tellback.vectorstore", "tellback",
+        _ALL | {"text"},
         ours=True, bulk_rounds=3,
     ),
     Contender(
-        "tellback-tenth", "Tellback, a tenth in memory", "tellback:TellbackSqliteTenth", "tellback.vectorstore", "tellback",
+        "tellback-tenth", "Tellback, a tenth in memory", "tellback:TellbackSqliteTenth", "tellback.vectorstore",
+        "tellback",
         READING - {"many"} | {"text", "cold", "memory"}, ours=True, file_of="tellback-sqlite",
     ),
     Contender(
