@@ -29,11 +29,6 @@ def build(folder: Path) -> int:
     """Build the site below *folder*; return the exit code of the builder."""
     shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copy(ROOT / ".ci" / "zensical.toml", folder)
-    package = folder / "tellback"  # the installed package as files, which the reader of docstrings looks for
-    package.mkdir()
-    shutil.copy(ROOT / "tellback.py", package / "__init__.py")
-    for face in FACES:
-        (package / face).symlink_to(ROOT / face)
     for face in FACES:
         (folder / "docs" / "reference" / f"api-{face}.md").write_text(api_page(face), encoding="utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
