@@ -6,28 +6,22 @@ embedder = OnnxEmbedder("~/models/multilingual-e5-small", query_prefix="query: "
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tellback.memory.embedders.batching import (
-    TextVector,
-    check_embedder_input,
-    check_positive_number,
-    distinct_texts,
-    spread_vectors,
-)
+from tellback.memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number
 from tellback.memory.embedders.normalization import normalize_rows
-from tellback.memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation
+from tellback.memory.embedders.protocol import EmbeddingKind, Truncation
 from tellback.memory.errors import ArgumentError, EmbedderError
-from tellback.memory.onnx.model_files import ModelFiles, find_model, register_once
+from tellback.memory.onnx.model_files import ModelFiles, find_model
 from tellback.memory.runtime import run_in_thread
 
 Pooling = Literal["mean", "cls", "last", "none"]
+_BATCH_TEXTS: Final = 32
 _SENTENCE_OUTPUT = "sentence_embedding"
 """Output of models that pool by themselves, as sentence-transformers exports them."""
 _CHARACTERS_A_TOKEN = 8
@@ -45,7 +39,7 @@ _PREFIXES: Final = (
 """Prefixes that the authors of models which fastembed knows ask for on their cards: of questions, of texts."""
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(BatchingEmbedder):
     """Embeds with the ONNX model in a folder, or with one of the models that fastembed knows by name.
 
     A folder has ``model.onnx`` (*file* names another), ``tokenizer.json`` and ``tokenizer_config.json``. A named model
@@ -56,11 +50,11 @@ class OnnxEmbedder:
       else the mean. A named model has its own.
     - *query_prefix*, *document_prefix*: put before questions and texts. None: as recorded in the folder, or as the
       authors of a named model ask.
-    - *dimensions*: so many first numbers of each vector are used, of models that are made for it.
-    - *threads* of the processor (None: all); *batch_texts* go through the model together.
+    - *threads* of the processor (None: all).
 
     Vectors have length 1. Of a text longer than the model reads, the beginning is embedded, and reported as cut. The
-    model is loaded with the first text. Any thread may call. ``MissingExtra``: the extra `encoder` is not installed.
+    fingerprint has name, hash of the files, pooling and prefixes; the folder may be moved and renamed. The model is
+    loaded with the first text. Any thread may call. ``MissingExtra``: the extra `encoder` is not installed.
     """
 
     remote = False
@@ -74,62 +68,44 @@ class OnnxEmbedder:
         pooling: Pooling | None = None,
         query_prefix: str | None = None,
         document_prefix: str | None = None,
-        dimensions: int | None = None,
         threads: int | None = None,
-        batch_texts: int = 32,
     ) -> None:
         if pooling not in (None, "mean", "cls", "last", "none"):
             raise ArgumentError("pooling", pooling, "'mean', 'cls', 'last', 'none' or None is needed")
         for name, prefix in (("query_prefix", query_prefix), ("document_prefix", document_prefix)):
             if prefix is not None and not isinstance(prefix, str):
                 raise ArgumentError(name, prefix, "a text is needed; an empty one for no prefix")
-        for name, number in (("dimensions", dimensions), ("threads", threads)):
-            check_positive_number(name, number, unset=True)
-        check_positive_number("batch_texts", batch_texts)
+        check_positive_number("threads", threads, unset=True)
         self._files = find_model(model, "embedding", file=file, download=download)
         if self._files.name and pooling is not None:
             raise ArgumentError("pooling", pooling, f"{self._files.name} has its own; it is for models in a folder")
         self._pooling = pooling or self._files.pooling
         query, document = _own_prefixes(self._files)
-        self._prefixes = {
+        prefixes = {
             "query": query if query_prefix is None else query_prefix,
             "document": document if document_prefix is None else document_prefix,
         }
-        self._dimensions, self._dimension = dimensions, 0
-        self._threads, self._batch_texts = threads, batch_texts
+        parts = ["onnx", self._files.name, self._files.mark, self._pooling or ""]
+        parts.append("+".join(map(repr, prefixes.values())) if any(prefixes.values()) else "")
+        super().__init__(
+            "/".join(filter(None, parts)), None, batch_texts=_BATCH_TEXTS, concurrency=1, max_tokens=None, counter=None
+        )
+        self._prefixes = prefixes
+        self._threads = threads
         self._model: Any = None
         self._loading = Lock()
 
-    @property
-    def fingerprint(self) -> str:
-        """Name, hash of the files, pooling and prefixes; the folder may be moved and renamed."""
-        parts = ["onnx", self._files.name, self._files.mark, self._pooling or "", str(self._dimensions or "")]
-        prefixes = "+".join(map(repr, self._prefixes.values())) if any(self._prefixes.values()) else ""
-        return "/".join(part for part in (*parts, prefixes) if part)
+    def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+        if texts:  # all together: they are sorted by length first, and fastembed cuts the batches
+            yield texts
 
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors; 0 until the first text."""
-        return self._dimension
-
-    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
-        """As the protocol says."""
-        return (await self.embed_detailed(texts, kind)).vectors
-
-    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-        """As ``DetailedEmbedder``: of a text longer than the model reads, the beginning is embedded."""
-        check_embedder_input(texts, kind)
-        distinct, positions = distinct_texts(texts)
-        vectors: Sequence[TextVector] = ()
-        if distinct:
-            vectors = await run_in_thread(partial(self._encode, distinct, kind), name="tellback-onnx")
-        by_text = dict(zip(distinct, vectors, strict=True))
-        return spread_vectors(len(texts), self._dimension, positions, by_text, {})
+    async def _embed_batch(self, batch: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector]:
+        vectors: Sequence[TextVector] = await run_in_thread(partial(self._encode, batch, kind), name="tellback-onnx")
+        return vectors
 
     def _encode(self, texts: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector]:
-        limit = self._files.token_limit
-        whole = [self._prefixes[kind] + text for text in texts]
-        beginnings = [text[: _CHARACTERS_A_TOKEN * limit] for text in whole]
+        limit, who = self._files.token_limit, f"the model {self._files}"
+        beginnings = [text[: _CHARACTERS_A_TOKEN * limit] for text in texts]
         try:
             model, tokenizer = self._loaded_model()
             counts = [len(encoding.ids) for encoding in tokenizer.encode_batch(beginnings)]
@@ -139,15 +115,14 @@ class OnnxEmbedder:
         except EmbedderError:
             raise
         except Exception as error:  # the runtime raises classes of its own, by model and version
-            raise EmbedderError(f"{self!r} failed: {type(error).__name__}: {error}") from error
-        cut = [np.asarray(row, np.float32)[: self._dimensions] for row in rows]
-        unit = normalize_rows(cut, expected=self._dimension, who=repr(self))
+            raise EmbedderError(f"{who} failed: {type(error).__name__}: {error}") from error
+        unit = normalize_rows([np.asarray(row, np.float32) for row in rows], expected=self._dimension, who=who)
         self._dimension = unit.shape[1]
-        results: list[Any] = [None] * len(texts)
+        results: dict[int, TextVector] = {}
         for row, index in zip(unit, order, strict=True):
-            total = counts[index] * len(whole[index]) // len(beginnings[index])  # as if all were like its beginning
+            total = counts[index] * len(texts[index]) // len(beginnings[index])  # as if all were like its beginning
             results[index] = TextVector(row, Truncation(limit, total) if total > limit else None)
-        return results
+        return [results[index] for index in range(len(texts))]
 
     def _loaded_model(self) -> tuple[Any, Any]:
         """Return fastembed's model and a tokenizer that cuts nothing; load them at the first call."""
@@ -166,24 +141,19 @@ class OnnxEmbedder:
         from fastembed import TextEmbedding
         from fastembed.common.model_description import PoolingType
 
-        files, name = self._files, self._files.name
-        if not name:
-            pooling, output = (self._pooling, None) if self._pooling else _own_pooling(files)
-            name = "/".join(["tellback", files.mark, files.file, pooling or "", output or ""])
-            types = {"mean": PoolingType.MEAN, "cls": PoolingType.CLS, "last": PoolingType.LAST_TOKEN}
-            register_once(
-                name,
-                TextEmbedding.add_custom_model,
-                pooling=types.get(pooling or "", PoolingType.DISABLED),
-                normalization=True,
-                dim=1,  # not used: vectors are as long as they come
-                model_file=files.file,
-                output_name=output,
-            )
-        return TextEmbedding(name, threads=self._threads, specific_model_path=str(files.folder))
-
-    def __repr__(self) -> str:
-        return f"OnnxEmbedder({self._files.name or str(self._files.folder)!r})"
+        if self._files.name:
+            return self._files.load(TextEmbedding, self._threads)
+        pooling, output = (self._pooling, None) if self._pooling else _own_pooling(self._files)
+        types = {"mean": PoolingType.MEAN, "cls": PoolingType.CLS, "last": PoolingType.LAST_TOKEN}
+        return self._files.load(
+            TextEmbedding,
+            self._threads,
+            f"{pooling}/{output}",
+            pooling=types.get(pooling or "", PoolingType.DISABLED),
+            normalization=True,
+            dim=1,  # not used: vectors are as long as they come
+            output_name=output,
+        )
 
 
 def _own_prefixes(files: ModelFiles) -> tuple[str, str]:

@@ -12,11 +12,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, Literal
 
 from tellback.memory.embedders.array_files import user_cache
@@ -61,6 +61,23 @@ class ModelFiles:
             if path.is_file():
                 _hash_file(path, digest)
         return digest.hexdigest()[:16]
+
+    def load(self, model_class: Any, threads: int | None, variant: str = "", **description: Any) -> Any:
+        """Return fastembed's model of these files; those of a folder are registered under a name that is theirs.
+
+        *variant* is what distinguishes one *description* of them from another.
+        """
+        from fastembed.common.model_description import ModelSource
+
+        name = self.name or f"tellback/{self.mark}/{self.file}/{variant}"
+        if not self.name:
+            with suppress(ValueError):  # registered before in this process; any other fault is raised below
+                source = ModelSource(hf=name)  # of which nothing is ever fetched
+                model_class.add_custom_model(name, sources=source, model_file=self.file, **description)
+        return model_class(name, threads=threads, specific_model_path=str(self.folder))
+
+    def __str__(self) -> str:
+        return self.name or str(self.folder)
 
     @property
     def prompts(self) -> Mapping[str, str]:
@@ -115,20 +132,6 @@ def models_folder() -> Path:
     """Return the folder of fetched models: ``FASTEMBED_CACHE_PATH``, or one in the cache of this user."""
     named = os.environ.get("FASTEMBED_CACHE_PATH")
     return Path(named) if named else user_cache() / "models"
-
-
-_registered: set[str] = set()
-_registration = Lock()
-
-
-def register_once(model_name: str, register: Any, **description: Any) -> None:
-    """Register *model_name* with fastembed by *register*, once in this process: a registration lasts as long as it."""
-    from fastembed.common.model_description import ModelSource
-
-    with _registration:
-        if model_name not in _registered:
-            register(model_name, sources=ModelSource(hf=model_name), **description)
-            _registered.add(model_name)
 
 
 def _files_in(folder: Path, file: str | None) -> ModelFiles:

@@ -86,14 +86,6 @@ def test_prefixes_are_those_given_or_those_recorded_in_the_folder(own: Path) -> 
     assert given.fingerprint == recorded.fingerprint != none.fingerprint == plain.fingerprint
 
 
-def test_a_vector_may_be_truncated_to_its_first_dimensions(folder: Path) -> None:
-    short, full = OnnxEmbedder(folder, dimensions=4), OnnxEmbedder(folder)
-    expected = vector_of(full)[:4]
-    assert np.allclose(vector_of(short), expected / np.linalg.norm(expected), atol=1e-6)
-    assert short.dimension == 4
-    assert short.fingerprint != full.fingerprint
-
-
 def test_the_fingerprint_depends_on_the_files_and_not_on_the_folder_path(own: Path, tmp_path: Path) -> None:
     before = OnnxEmbedder(own).fingerprint
     assert OnnxEmbedder(own.rename(tmp_path / "moved")).fingerprint == before
@@ -141,9 +133,7 @@ def test_a_folder_without_a_usable_model_is_refused_with_the_reason(
     [
         ({"pooling": "max"}, "pooling"),
         ({"query_prefix": 1}, "query_prefix"),
-        ({"dimensions": 0}, "dimensions"),
         ({"threads": 0}, "threads"),
-        ({"batch_texts": 0}, "batch_texts"),
         ({"file": "other.onnx"}, "other.onnx"),
     ],
 )
@@ -242,12 +232,12 @@ def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_reranker_scores_each_text_with_the_question_within_its_limits(cross_encoder: Path) -> None:
-    reranker = OnnxReranker(cross_encoder, batch_texts=2)
+    reranker = OnnxReranker(cross_encoder)
     texts = ["no word", "bees and honey , honey", "honey", "", "tower " * 50 + "bees"]
     assert reranker("bees honey", texts) == [0, 3, 1, 0, 1]
     assert reranker("bees honey", []) == []
     assert OnnxReranker(cross_encoder, text_characters=8)("bees honey", texts) == [0, 1, 1, 0, 0]
-    assert OnnxReranker(cross_encoder, question_characters=4)("bees honey", texts) == [0, 1, 0, 0, 1]
+    assert reranker("bees " + " " * 1000 + "honey", texts) == [0, 1, 0, 0, 1]  # of the question 1,000 characters count
     with pytest.raises(ArgumentError, match="text_characters"):
         OnnxReranker(cross_encoder, text_characters=0)
 
