@@ -10,27 +10,25 @@ Other embedders and settings are tried on copies of one namespace in memory; the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 from tellback.memory.codec import DECLARED_FIELDS, from_entry
 from tellback.memory.embedders.batching import check_positive_number
-from tellback.memory.embedders.protocol import Embedder, embedder_space
-from tellback.memory.errors import ArgumentError
+from tellback.memory.embedders.protocol import Embedder
+from tellback.memory.errors import ArgumentError, EmbedderError
 from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
 from tellback.memory.evaluation.questions import QUESTION_KINDS, EvaluationQuestion, make_questions
 from tellback.memory.http.requests import is_remote
 from tellback.memory.long_term import LongTermMemory
 from tellback.memory.partitions import ARCHIVE, parse_store_namespace, store_namespace
 from tellback.memory.retrieval.scoring.settings import RecallSettings
-from tellback.memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from tellback.vectorstore import Analyzer, Entry, VectorStore, lifecycle_of, open_store
+from tellback.vectorstore import Analyzer, Entry, Space, VectorStore, lifecycle_of, open_store
 
-_BATCH = 256
 NamespacedEntry = tuple[str, Entry]
-CountCallback = Callable[[int], None]
 
 
 def namespace_entries(store: VectorStore, namespace: str) -> list[NamespacedEntry]:
@@ -43,55 +41,12 @@ def namespace_entries(store: VectorStore, namespace: str) -> list[NamespacedEntr
     return [(name, entry) for name in names for entry in store.scan(namespace=name)]
 
 
-def change_texts(
-    entries: Sequence[NamespacedEntry], texts: Mapping[str, str], aside: Set[str]
-) -> list[NamespacedEntry]:
-    """Return *entries* without the ids *aside*, and with other *texts* by id; changed entries have no vector."""
-    return [
-        (name, entry if entry.id not in texts else replace(entry, text=texts[entry.id], vector=None))
-        for name, entry in entries
-        if entry.id not in aside
-    ]
-
-
-def clear_vectors(entries: Sequence[NamespacedEntry], reason: str | None) -> list[NamespacedEntry]:
-    """Return *entries* without vectors, to be embedded, or for ever with a *reason*."""
-    return [(name, replace(entry, vector=None, no_vector=reason)) for name, entry in entries]
-
-
-async def embed_entries(
-    entries: Sequence[NamespacedEntry], embedder: Embedder, on_progress: CountCallback
-) -> list[NamespacedEntry]:
-    """Return *entries* with a vector for each that has none and may have one; *on_progress* gets how many are done.
-
-    Sensitive entries are not given to a remote embedder.
-    """
-    embedded = list(entries)
-    for i, (name, entry) in enumerate(entries):
-        if entry.vector is None and not may_embed_entry(entry, embedder):
-            embedded[i] = (name, replace(entry, no_vector=SENSITIVE_REASON))
-    pending = [i for i, (_, entry) in enumerate(embedded) if entry.vector is None and entry.no_vector is None]
-    for start in range(0, len(pending), _BATCH):
-        batch = pending[start : start + _BATCH]
-        vectors = await embedder.embed([embedded[i][1].text for i in batch])
-        for i, vector in zip(batch, vectors, strict=True):
-            name, entry = embedded[i]
-            fields = {"vector": vector} if np.any(vector) else {"no_vector": "nothing to embed"}
-            embedded[i] = (name, replace(entry, **fields))
-        on_progress(min(start + _BATCH, len(pending)))
-    return embedded
-
-
-def copy_to_store(namespaced: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
-    """Return a store in memory with the entries of *namespaced*."""
-    space = None if embedder is None else embedder_space(embedder)
+def copy_to_store(entries: Iterable[NamespacedEntry], space: Space | None) -> VectorStore:
+    """Return a store in memory with *entries*, which have vectors of *space*; None: they are to have none."""
     store = open_store("numpy:", space=space, fields=DECLARED_FIELDS)
-    by_name: dict[str, list[Entry]] = {}
-    for name, entry in namespaced:
-        by_name.setdefault(name, []).append(entry)
-    for name, entries in by_name.items():
-        for start in range(0, len(entries), _BATCH):
-            store.upsert(entries[start : start + _BATCH], namespace=name)
+    for name, namespaced in groupby(entries, key=itemgetter(0)):
+        kept = (entry for _, entry in namespaced)
+        store.upsert(kept if space else (replace(entry, vector=None, no_vector=None) for entry in kept), namespace=name)
     return store
 
 
@@ -169,12 +124,17 @@ async def evaluate(
             f"and {len(probes)} do; remember or ingest more",
         )
     remainders = {probe.wanted: probe.left for probe in probes if probe.left is not None}
-    changed = change_texts(entries, remainders, {probe.aside for probe in probes if probe.aside is not None})
+    aside = {probe.aside for probe in probes}
+    changed = [
+        (name, entry if entry.id not in remainders else replace(entry, text=remainders[entry.id], vector=None))
+        for name, entry in entries
+        if entry.id not in aside
+    ]
     ranks: dict[str, list[int]] = {}
     ways = _search_ways(memory, embedder, settings)
     for way, (way_embedder, way_settings) in ways.items():
-        on_embedded = _progress_callback(notify, f"embedding, {way}", len(changed))
-        copy = await _copy_with_vectors(changed, way_embedder, again=way == EMBEDDER, on_progress=on_embedded)
+        space = None if way == EMBEDDER or way_embedder is None else memory.store.space
+        copy = await asyncio.to_thread(copy_to_store, changed, space)
         evaluated = LongTermMemory(
             copy,
             embedder=way_embedder,
@@ -183,13 +143,13 @@ async def evaluate(
             zone=memory.zone,
             recall_settings=way_settings,
         )
-        on_asked = _progress_callback(notify, f"asking, {way}", len(probes))
         try:
+            await _embed_pending(evaluated, partial(notify, f"embedding, {way}"))
             ranks[way] = []
             for probe in probes:
                 ids = [hit.memory.id for hit in await evaluated.recall(probe.question, k, namespace=namespace)]
                 ranks[way].append(ids.index(probe.wanted) + 1 if probe.wanted in ids else 0)
-                on_asked(len(ranks[way]))
+                notify(f"asking, {way}", len(ranks[way]), len(probes))
         finally:
             await evaluated.close()
     embedders = {way: "" if used is None else used.fingerprint for way, (used, _) in ways.items()}
@@ -212,20 +172,14 @@ def _search_ways(
     return ways
 
 
-async def _copy_with_vectors(
-    entries: Sequence[NamespacedEntry], embedder: Embedder | None, *, again: bool, on_progress: CountCallback
-) -> VectorStore:
-    """Return a copy of *entries* with vectors of *embedder*, none without one; *again* replaces present vectors."""
-    if embedder is None:
-        return await asyncio.to_thread(copy_to_store, clear_vectors(entries, "no embedder"), None)
-    if embedder.dimension < 1:
-        await embedder.embed(["dimension"], "query")  # some know it only after a first text
-    embedded = await embed_entries(clear_vectors(entries, None) if again else entries, embedder, on_progress)
-    return await asyncio.to_thread(copy_to_store, embedded, embedder)
-
-
-def _progress_callback(report: EvaluationProgress, step: str, total: int) -> CountCallback:
-    return lambda done: report(step, done, total)
+async def _embed_pending(memory: LongTermMemory, on_progress: Callable[[int, int], None]) -> None:
+    """Embed what has no vector in a copy: texts that were changed, or all where the copy has no space yet."""
+    if memory.embedder is not None and memory.store.space is None:
+        await memory.reembed(on_progress=lambda progress: on_progress(progress.done, progress.total))
+    elif memory.embedder is not None:
+        await memory.flush()
+        if memory.embedding.problem is not None:
+            raise EmbedderError(memory.embedding.problem)
 
 
 def _evaluation_lines(

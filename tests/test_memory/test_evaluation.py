@@ -12,7 +12,9 @@ import pytest
 
 from tellback.memory import (
     ArgumentError,
+    EmbedderError,
     HashingEmbedder,
+    KnowledgeBase,
     LongTermMemory,
     Memory,
     RecallSettings,
@@ -21,7 +23,6 @@ from tellback.memory import (
     run_sync,
 )
 from tellback.memory.evaluation.questions import make_questions
-from tellback.memory.internals import bootstrap
 from tellback.vectorstore import Analyzer, open_store
 
 SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)
@@ -202,21 +203,35 @@ def test_evaluate_refuses_unusable_numbers(memory, options):
         run_sync(evaluate(memory, **options))
 
 
-def test_evaluate_includes_passages_of_documents(tmp_path):
-    from tellback.memory import KnowledgeBase
-
+@pytest.fixture
+def library(tmp_path):
+    """A memory without an embedder that holds ten documents of one passage each."""
     for thing, place, colour in zip(THINGS, PLACES, COLOURS, strict=True):
         given = f"The {colour} {thing} came from {place}. Its maker lived beside the old canal."
         (tmp_path / f"{thing}.txt").write_text(given)
-    opened = open_memory(tmp_path / "m.db")
+    opened = open_memory(tmp_path / "m.db", embedder=None)
     run_sync(KnowledgeBase(opened).ingest([tmp_path / f"{thing}.txt" for thing in THINGS]))
-    evaluation = run_sync(evaluate(opened))
+    yield opened
     run_sync(opened.close())
-    assert evaluation.memories == 10
-    assert {line.kind for line in evaluation.lines} >= {"all", "words", "sentence"}
 
 
-def test_bootstrap_refuses_unusable_values_and_options():
-    for values, options in (([float("nan")], {}), ([1.0], {"draws": 0}), ([1.0], {"groups": []})):
-        with pytest.raises(ArgumentError):
-            bootstrap(values, **options)
+def test_evaluate_includes_passages_of_documents(library):
+    assert run_sync(evaluate(library)).memories == 10
+
+
+def test_evaluate_gives_passages_of_documents_to_the_embedder_of_passages(library):
+    embedder = Useless()
+    embedder.passages = Useless()
+    run_sync(evaluate(library, embedder=embedder))
+    parts = ("came from", "old canal")  # of each passage, one or both: the other is the question
+    assert sum(any(part in text for part in parts) for text in embedder.passages.texts) == 10
+    assert not any(part in text for part in parts for text in embedder.texts)
+
+
+def test_evaluate_raises_where_the_other_embedder_fails(memory):
+    class Failing(Useless):
+        async def embed(self, texts, kind="document"):
+            raise RuntimeError("no such model")
+
+    with pytest.raises((RuntimeError, EmbedderError), match="no such model"):
+        run_sync(evaluate(memory, embedder=Failing()))
