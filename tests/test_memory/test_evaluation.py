@@ -207,7 +207,7 @@ def test_evaluate_refuses_unusable_numbers(memory, options):
 def library(tmp_path):
     """A memory without an embedder that holds ten documents of one passage each."""
     for thing, place, colour in zip(THINGS, PLACES, COLOURS, strict=True):
-        given = f"The {colour} {thing} came from {place}. Its maker lived beside the old canal."
+        given = f"The {colour} {thing} came from {place}. Its {colour} lid shows the old canal of {place}."
         (tmp_path / f"{thing}.txt").write_text(given)
     opened = open_memory(tmp_path / "m.db", embedder=None)
     run_sync(KnowledgeBase(opened).ingest([tmp_path / f"{thing}.txt" for thing in THINGS]))
