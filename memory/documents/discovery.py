@@ -2,7 +2,7 @@
 
 Hidden files and folders, the folders of tools, what ignore files name, and files that hold no text of their own (style
 sheets, minified code, indexes) are left out; a file given by name is always tried. Links are followed only to regular
-files inside the folder that are not found there by themselves. No file is opened, nothing is written.
+files inside the folder that are not found there by themselves. Files are opened only for a trial; nothing is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tellback.memory.documents.ignore_rules import (
     read_ignore_files,
 )
 from tellback.memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
-from tellback.memory.documents.loaders.base import LeftOut, Loader, UnknownFormat
+from tellback.memory.documents.loaders.base import LeftOut, Loader, UnknownFormat, read_file
 from tellback.memory.documents.loaders.registry import LoaderRegistry, Unreadable
 from tellback.memory.errors import ArgumentError, LoadError
 from tellback.memory.validation import checked_int
@@ -276,15 +276,28 @@ def _file_state(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
-def plan_ingest(paths: Paths, selection: FileSelection = EVERY_FILE) -> IngestReport:
-    """Return what an ingest of *paths* would try to read and what it would leave out; no file is opened.
+def plan_ingest(paths: Paths, selection: FileSelection = EVERY_FILE, *, trial: bool = False) -> IngestReport:
+    """Return what an ingest of *paths* would try to read and what it would leave out.
 
+    No file is opened, unless for a *trial*: then they are read up to the first that can be, which is the last line.
     A path that does not exist raises ``ArgumentError``.
     """
-    items = discover_files(check_paths(paths), LoaderRegistry(), selection)
-    return IngestReport(
-        tuple(item if isinstance(item, IngestLine) else IngestLine(item.source, IngestAction.PLANNED) for item in items)
-    )
+    loaders = LoaderRegistry()
+    lines: list[IngestLine] = []
+    try:
+        for item in discover_files(check_paths(paths), loaders, selection):
+            lines.append(item if isinstance(item, IngestLine) else IngestLine(item.source, IngestAction.PLANNED))
+            if not trial or isinstance(item, IngestLine):
+                continue
+            try:
+                data, _ = read_file(item.location, item.source, limit=loaders.limits.size)
+                loaders.for_content(item.loader, data, item.source).load(data, item.source)
+                break
+            except Exception as error:  # as in an ingest
+                lines[-1] = failure_line(item.source, error)
+    finally:
+        loaders.close()
+    return IngestReport(tuple(lines))
 
 
 def failure_line(source: str, error: Exception) -> IngestLine:

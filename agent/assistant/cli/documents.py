@@ -110,7 +110,7 @@ def ingest(
     if not exists and not pages:
         from tellback.memory.internals import plan_ingest
 
-        report = plan_ingest(paths, selection)
+        report = plan_ingest(paths, selection, trial=True)  # a memory file is made for something that can be read
     if report is None or report.of("planned"):
         with opened_memory(context, create=True) as opened:
             knowledge = opened.knowledge(collection)
