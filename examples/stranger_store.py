@@ -36,6 +36,7 @@ from tellback.vectorstore import (
 )
 from tellback.vectorstore.distance import as_vector, as_vectors
 from tellback.vectorstore.filters import And, filter_tree, matches_filter
+from tellback.vectorstore.json_values import check_text
 from tellback.vectorstore.validation import (
     check_entry,
     check_expect,
@@ -45,7 +46,6 @@ from tellback.vectorstore.validation import (
     check_min_score,
     check_name,
     check_namespace,
-    check_text,
     check_vectors,
     drop_overwritten,
     entry_batches,

@@ -15,6 +15,7 @@ from typing import Any, Final, cast, get_args
 from tellback.memory.errors import ArgumentError
 from tellback.memory.models import Actor, Memory, Repetition, Source, Trust, UtteranceKind, choice
 from tellback.memory.timestamps import to_aware
+from tellback.vectorstore.internals import check_text, plain_json
 
 MAX_ID_LENGTH: Final = 1000  # leaves room for "@revision" within the store's 1,024
 _MAX_JSON_DEPTH: Final = 90
@@ -42,13 +43,7 @@ def checked_memory(item: object, *, zone: tzinfo | None = None, argument: str = 
 
 def checked_text(value: object, argument: str) -> str:
     """Return *value* if it is text that UTF-8 can hold."""
-    if not isinstance(value, str):
-        raise ArgumentError(argument, value, "a text is needed")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError(argument, value, "must not contain lone surrogates") from error
-    return value
+    return check_text(value, argument, ArgumentError)
 
 
 def checked_label(value: object, argument: str) -> str:
@@ -155,26 +150,9 @@ def checked_json_object(value: object, argument: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
     return value and {
-        checked_label(key, argument): _checked_json(inner, f"{argument}[{key!r}]", _MAX_JSON_DEPTH)
+        checked_label(key, argument): plain_json(inner, f"{argument}[{key!r}]", ArgumentError, _MAX_JSON_DEPTH)
         for key, inner in value.items()
     }
-
-
-def _checked_json(value: Any, argument: str, depth: int) -> Any:
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, str):
-        return checked_text(value, argument)
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if depth == 0:
-        raise ArgumentError(argument, "…", f"may be at most {_MAX_JSON_DEPTH} levels deep")
-    if isinstance(value, Mapping):
-        return {checked_text(key, argument): _checked_json(inner, argument, depth - 1) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_checked_json(inner, argument, depth - 1) for inner in value]
-    expected = "must be JSON: text, finite numbers, true, false, null, lists and objects"
-    raise ArgumentError(argument, value, expected)
 
 
 def _checked_source(value: object, argument: str) -> Source | None:

@@ -1,7 +1,7 @@
 """Metadata filters: the syntax tree of a filter (``filter_tree``) and its meaning (``matches_filter``).
 
 This is the reference meaning; SQL and columns are compiled from the same tree and must agree with it.
-It does not read rows and knows no engine. Equality and frozen copies of JSON values stand here too.
+It does not read rows and knows no engine.
 
 A filter is a mapping; everything in one mapping must hold:
 
@@ -31,88 +31,14 @@ object as a value needs its operator (``{"place": {"$eq": {…}}}``). What the l
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from tellback.vectorstore.errors import ArgumentError, FilterError, short_repr
+from tellback.vectorstore.errors import FilterError, short_repr
+from tellback.vectorstore.json_values import JSON_DEPTH_LIMIT, check_text, is_number, json_equal, plain_json
 from tellback.vectorstore.types import Filter, Metadata
-
-JSON_DEPTH_LIMIT = 100
-"""Greatest depth of lists and objects nested in a value."""
-INTEGER_DIGITS_LIMIT = 4300
-"""Greatest number of digits of a whole number; Python itself writes no longer ones."""
-INTEGER_LIMIT = 10**INTEGER_DIGITS_LIMIT
-
-
-def json_equal(left: Any, right: Any) -> bool:
-    """Return whether two values are equal: 1 is 1.0, true is only true, lists in order, objects in any order."""
-    if isinstance(left, bool) or isinstance(right, bool) or left is None or right is None:
-        return left is right
-    if isinstance(left, Mapping):
-        return (
-            isinstance(right, Mapping)
-            and left.keys() == right.keys()
-            and all(json_equal(value, right[name]) for name, value in left.items())
-        )
-    if isinstance(left, (list, tuple)):
-        return (
-            isinstance(right, (list, tuple))
-            and len(left) == len(right)
-            and all(json_equal(first, second) for first, second in zip(left, right, strict=True))
-        )
-    return bool(left == right)
-
-
-def is_number(value: Any) -> bool:
-    """Return whether *value* is a number, which true and false are not."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def plain_number(value: float, argument: str, error: type[ArgumentError]) -> int | float:
-    """Return a number as one of the base type, if JSON can hold it; *error* is raised where it cannot."""
-    if isinstance(value, int):
-        if abs(value) >= INTEGER_LIMIT:
-            raise error(argument, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
-        return int(value)
-    if not math.isfinite(value):
-        raise error(argument, value, "numbers must be finite")
-    return float(value)
-
-
-def freeze_json(value: Any, path: str, depth: int = JSON_DEPTH_LIMIT) -> Any:
-    """Return a copy that cannot change (tuples, read-only mappings); *path* names it in errors."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return check_filter_text(value, path)
-    if isinstance(value, (int, float)):
-        return plain_number(value, path, FilterError)
-    if not isinstance(value, (list, tuple, Mapping)):
-        raise FilterError(path, value, "must be JSON: text, numbers, true, false, null, lists and objects")
-    if depth == 0:
-        raise FilterError(path, "…", f"a value may be at most {JSON_DEPTH_LIMIT} levels deep")
-    if not isinstance(value, Mapping):
-        return tuple(freeze_json(inner, path, depth - 1) for inner in value)
-    for name in value:
-        if not isinstance(name, str):
-            raise FilterError(path, name, "the keys of an object are texts")
-    return MappingProxyType(
-        {check_filter_text(name, path): freeze_json(inner, path, depth - 1) for name, inner in value.items()}
-    )
-
-
-def check_filter_text(value: str, path: str) -> str:
-    """Return *value* as a text of the base type, if UTF-8 can hold it."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise FilterError(path, value, "a text must not contain lone surrogates") from error
-    return str.__str__(value)  # the plain text also of an enumeration's member
-
 
 FILTER_NESTING_LIMIT = 100
 """Greatest depth of filters nested in filters."""
@@ -146,7 +72,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Condition of one operator on one field; *value* is frozen (tuples for lists, read-only mappings)."""
+    """Condition of one operator on one field; *value* is a copy of what was given, in plain JSON types."""
 
     field: str
     operator: str
@@ -277,11 +203,11 @@ def _parse_mapping(where: Any, path: str, depth: int) -> FilterNode:
             continue
         if "\0" in name:
             raise FilterError(path, name, "the name of a field has no NUL")
-        field = check_filter_text(name, path)
+        field = check_text(name, path, FilterError)
         if isinstance(operand, Mapping):
             nodes.append(_parse_operators(field, operand, inner, depth - 1))
         else:
-            nodes.append(Condition(field, "$eq", freeze_json(operand, inner)))
+            nodes.append(Condition(field, "$eq", plain_json(operand, inner, FilterError)))
     return _conjunction(nodes)
 
 
@@ -332,7 +258,7 @@ def _check_operand(operator: str, operand: Any, path: str) -> Any:
         raise FilterError(path, operand, f"{operator} takes a list of values")
     if operator in ORDER_OPERATORS and not (is_number(operand) or isinstance(operand, str)):
         raise FilterError(path, operand, f"{operator} takes a number or a text")
-    return freeze_json(operand, path, JSON_DEPTH_LIMIT + (operator in ("$in", "$nin")))
+    return plain_json(operand, path, FilterError, JSON_DEPTH_LIMIT + (operator in ("$in", "$nin")))
 
 
 def _conjunction(nodes: list[FilterNode]) -> FilterNode:

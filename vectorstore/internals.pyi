@@ -11,6 +11,8 @@ from .index.bm25 import idf_array as idf_array
 from .index.growable_array import GrowableArray as GrowableArray
 from .index.growable_array import distinct_counts as distinct_counts
 from .index.growable_array import sorted_distinct as sorted_distinct
+from .json_values import check_text as check_text
+from .json_values import plain_json as plain_json
 from .ordered_scan import OrderedStore as OrderedStore
 from .ordered_scan import ScanPosition as ScanPosition
 from .text_scan import scan_holding as scan_holding

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from tellback.vectorstore.errors import ArgumentError
+from tellback.vectorstore.json_values import check_text
 from tellback.vectorstore.protocol import VectorStore
 from tellback.vectorstore.types import Entry, Filter
-from tellback.vectorstore.validation import check_fields, check_name, check_text
+from tellback.vectorstore.validation import check_fields, check_name
 
 ScanPosition: TypeAlias = tuple[str, str]
 """Position of an entry in an order: the value that orders it, and its id."""

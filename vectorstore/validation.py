@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from tellback.vectorstore.distance import as_vector, stack_plain_vectors
 from tellback.vectorstore.errors import ArgumentError, SpaceNotReady
-from tellback.vectorstore.filters import JSON_DEPTH_LIMIT, plain_number
+from tellback.vectorstore.json_values import check_text, is_plain_text, plain_json
 from tellback.vectorstore.types import Entry, Metric, SearchMode, Space, SpaceMigration, Vector, VectorLike
 
 _canonical_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
@@ -49,18 +49,6 @@ def check_name(value: object, argument: str, *, empty: bool) -> str:
     if "\0" in name:
         raise ArgumentError(argument, value, "must not contain NUL")
     return name
-
-
-def check_text(value: object, argument: str) -> str:
-    """Return *value* if it is text that UTF-8 can hold."""
-    if not isinstance(value, str):
-        raise ArgumentError(argument, value, "a text is needed")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise ArgumentError(argument, value, "must not contain lone surrogates") from error
-    return str(value)
 
 
 def check_namespace(value: object) -> str:
@@ -146,7 +134,7 @@ def check_metadata(value: object, argument: str) -> str:
     """Return *value* as canonical JSON text if it is a JSON object: finite numbers, text keys, bounded depth."""
     if not (type(value) is dict or isinstance(value, Mapping)):  # to ask an abstract class is slow
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
-    return _canonical_json(_plain_json(value, argument, JSON_DEPTH_LIMIT))
+    return _canonical_json(plain_json(value, argument))
 
 
 def check_entries(batch: Sequence[object], start: int, space: Space | None) -> list[CheckedEntry]:
@@ -186,16 +174,11 @@ def check_entry(entry: object, argument: str, space: Space | None, ready: Vector
     return CheckedEntry(
         id=id,
         vector=vector,
-        text=entry.text if _is_plain_text(entry.text) else check_text(entry.text, f"{where}.text"),
-        context=entry.context if _is_plain_text(entry.context) else check_text(entry.context, f"{where}.context"),
+        text=entry.text if is_plain_text(entry.text) else check_text(entry.text, f"{where}.text"),
+        context=entry.context if is_plain_text(entry.context) else check_text(entry.context, f"{where}.context"),
         metadata=check_metadata(entry.metadata, f"{where}.metadata"),
         no_vector=reason,
     )
-
-
-def _is_plain_text(value: object) -> bool:
-    """Return whether *value* is a text that needs no further look."""
-    return type(value) is str and value.isascii()
 
 
 def _is_plain_name(value: object) -> bool:
@@ -248,29 +231,6 @@ def entry_batches(entries: Iterable[Entry]) -> Iterator[tuple[int, list[Entry]]]
     while batch := list(islice(source, BATCH_SIZE)):
         yield start, batch
         start += len(batch)
-
-
-def _plain_json(value: Any, argument: str, depth: int) -> Any:
-    if value is None or isinstance(value, bool) or _is_plain_text(value):
-        return value
-    if isinstance(value, str):
-        return check_text(value, argument)
-    if isinstance(value, (int, float)):
-        return plain_number(value, argument, ArgumentError)
-    if depth == 0:
-        raise ArgumentError(argument, "…", f"may be at most {JSON_DEPTH_LIMIT} levels deep")
-    if type(value) is dict or isinstance(value, Mapping):
-        plain = {}
-        for name, inner in value.items():
-            key = name if type(name) is str and name.isascii() else check_text(name, f"{argument} key")
-            if type(inner) is str and inner.isascii():  # most are, and a call of its own would take longer
-                plain[key] = inner
-            else:
-                plain[key] = _plain_json(inner, f"{argument}.{key}", depth - 1)
-        return plain
-    if isinstance(value, (list, tuple)):
-        return [_plain_json(inner, argument, depth - 1) for inner in value]
-    raise ArgumentError(argument, value, "must be JSON: text, numbers, true, false, null, lists and objects")
 
 
 def check_space(value: object) -> Space:

@@ -27,9 +27,9 @@ from tellback.vectorstore.filters import (
     condition_holds,
     field_value,
     filter_fields,
-    is_number,
 )
 from tellback.vectorstore.index.growable_array import GrowableArray
+from tellback.vectorstore.json_values import is_number
 from tellback.vectorstore.types import Metadata
 
 _UNSORTED_LIMIT: Final = 64

@@ -18,8 +18,9 @@ from tellback.vectorstore.filters import FilterNode, filter_tree, matches_everyt
 from tellback.vectorstore.index.bm25 import decode_terms
 from tellback.vectorstore.index.namespace_index import NamespaceIndex
 from tellback.vectorstore.index.vectors import Ranking
+from tellback.vectorstore.json_values import check_text
 from tellback.vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
-from tellback.vectorstore.validation import NO_SPACE, check_ids, check_k, check_min_score, check_namespace, check_text
+from tellback.vectorstore.validation import NO_SPACE, check_ids, check_k, check_min_score, check_namespace
 
 
 class NamespaceReader(Protocol):

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import apsw
 
-from tellback.vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter, path_starts
+from tellback.vectorstore.filters import And, Condition, FilterNode, Not, Or, matches_filter, path_starts
+from tellback.vectorstore.json_values import is_number
 
 FILTER_FUNCTION: Final = "tellback_matches"
 SQL_NODES_LIMIT: Final = 100
@@ -137,7 +138,7 @@ class _ConditionWriter:
             parts.append(f"({row}.type IN ('integer', 'real') AND {self.reference(leaf)})")
         elif numbers:
             parts.append(_number_condition(row, self.reference(leaf), self.among(row, numbers)))
-        if any(isinstance(value, tuple) for value in operands):
+        if any(isinstance(value, list) for value in operands):
             parts.append(f"({row}.type = 'array' AND {self.reference(leaf)})")
         if any(isinstance(value, Mapping) for value in operands):
             parts.append(f"({row}.type = 'object' AND {self.reference(leaf)})")

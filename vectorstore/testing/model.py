@@ -24,6 +24,7 @@ from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.distance import as_vector
 from tellback.vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
 from tellback.vectorstore.filters import And, filter_tree, matches_filter
+from tellback.vectorstore.json_values import check_text
 from tellback.vectorstore.types import (
     Entry,
     Filter,
@@ -201,7 +202,7 @@ class ModelStore:
         """As ``VectorStore.search_text``."""
         matching = self._matching(namespace, where)
         texts = {id: self._terms(entry) for id, entry in self._entries_of(self._name(namespace)).items()}
-        scores = bm25_scores(texts, self._analyzer.terms(validation.check_text(query, "query")))
+        scores = bm25_scores(texts, self._analyzer.terms(check_text(query, "query")))
         return _best_matches(matching, {id: score for id, score in scores.items() if id in matching}, k)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
