@@ -118,11 +118,11 @@ def _hinted(
     @wraps(function)
     def called(*arguments: Any, **options: Any) -> Any:
         if checks_first and options:
-            _check_keywords(options, parameters_of or function, title)
+            _check_keywords(options, parameters_of or function, _title_of(title, arguments))
         try:
             return function(*arguments, **options)
         except (TypeError, ValueError):
-            _check_keywords(options, parameters_of or function, title)
+            _check_keywords(options, parameters_of or function, _title_of(title, arguments))
             raise
 
     called._call_hints_of = title  # type: ignore[attr-defined]
@@ -133,6 +133,14 @@ def _hinted(
         place = {"co_filename": origin.co_filename, "co_firstlineno": origin.co_firstlineno}
         called.__code__ = called.__code__.replace(**place)  # type: ignore[attr-defined]
     return _as_coroutine_function(called) if flags & _CO_COROUTINE else called
+
+
+def _title_of(title: str, arguments: tuple[Any, ...]) -> str:
+    """Return the *title* of a method with the class of its object: the one that defines it may be no public name."""
+    defined_in, _, name = title.rpartition(".")
+    kind = type(arguments[0]) if arguments else None
+    is_method = kind is not None and any(base.__name__ == defined_in for base in kind.__mro__)
+    return f"{kind.__name__}.{name}" if is_method and kind is not None else title
 
 
 def _check_keywords(names: Iterable[str], function: Callable[..., Any], title: str) -> None:

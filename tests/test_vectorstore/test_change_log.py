@@ -26,9 +26,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleS
 
 def logged(store: LifecycleStore) -> int:
     """Return how many changes the log of the default namespace holds."""
-    if isinstance(store, NumpyStore):
-        return len(store._namespaces[""]._log.log)
-    assert isinstance(store, SqliteStore)
+    assert isinstance(store, (NumpyStore, SqliteStore))
     with store.database.read() as connection:
         ((count,),) = connection.execute("SELECT count(*) FROM changes").fetchall()
     assert isinstance(count, int)

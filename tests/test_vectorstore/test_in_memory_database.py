@@ -41,25 +41,24 @@ def test_an_in_memory_database_holds_the_tables_of_its_components():
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_an_error_rolls_back_tables_attached_inside_its_transaction(level):
-    """The connection is opened by the innermost block, and still each of the outer ones can be undone."""
-    database = InMemoryDatabase()
-    undone = []
+    """The tables are made by the innermost block, and still each of the outer ones can be undone, and says so."""
+    database, undone = InMemoryDatabase(), []
+    database.on_rollback = lambda: undone.append(level)
 
     def nested(depth):
-        with database.transaction():
+        with database.write():
             if depth < 3:
                 nested(depth + 1)
             else:
-                database.journal.append(lambda: undone.append("entry"))
                 database.attach(NOTES)
                 write_note(database, "a")
             if depth == level:
                 raise KeyError
 
-    with database.transaction():
+    with database.write():
         with pytest.raises(KeyError):
             nested(1)
-        assert undone == ["entry"]
+        assert set(undone) == {level}
     database.attach(NOTES)
     assert notes(database) == []
 
@@ -92,11 +91,14 @@ def test_an_in_memory_database_has_no_path_no_backups_and_no_pending_erasure():
         assert database.empty_log()
 
 
-def test_a_closed_in_memory_database_raises_store_closed_but_ends_an_open_write():
+@pytest.mark.parametrize("block", ["read", "write"])
+def test_a_closed_in_memory_database_raises_store_closed_but_ends_an_open_block(block):
     database = InMemoryDatabase(components=(NOTES,))
-    with database.write() as connection:
+    with getattr(database, block)() as connection:
         database.close()
-        connection.execute("INSERT INTO notes (text) VALUES ('a')")
+        assert connection.execute("SELECT count(*) FROM notes").fetchall() == [(0,)]
+        if block == "write":
+            connection.execute("INSERT INTO notes (text) VALUES ('a')")
     for call in (database.verify, database.backups, lambda: notes(database), lambda: write_note(database, "b")):
         with pytest.raises(StoreClosed):
             call()

@@ -2,7 +2,7 @@
 
 Each is one of our engines, or a wrapper of one, with one fault.
 
-Inner parts, on no face: ``tellback.vectorstore.index.memory_namespace``, ``tellback.vectorstore.engines.snapshot``,
+Inner parts, on no face: ``tellback.vectorstore.sqlite.schema``,
 ``tellback.vectorstore.testing.durability_contract``, ``tellback.vectorstore.testing.filter_contract``,
 ``tellback.vectorstore.testing.multi_handle_contract``, ``tellback.vectorstore.testing.space_contract``,
 ``tellback.vectorstore.testing.suite``, ``tellback.vectorstore.testing.view_contract``,
@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from tellback.vectorstore import (
@@ -27,15 +28,13 @@ from tellback.vectorstore import (
     NumpyStore,
     ObservableStore,
     Space,
-    SpaceMigration,
     SpaceNotReady,
     SqliteStore,
     VectorStore,
     WrapperStore,
 )
-from tellback.vectorstore.engines.snapshot import StoreState
-from tellback.vectorstore.index.memory_namespace import ChangeLog, NamespaceState
 from tellback.vectorstore.sqlite import InMemoryDatabase
+from tellback.vectorstore.sqlite.schema import write_space
 from tellback.vectorstore.testing import StoreContract
 from tellback.vectorstore.testing.durability_contract import DurabilityContract
 from tellback.vectorstore.testing.filter_contract import DeclaredFieldsContract
@@ -93,21 +92,13 @@ def suite_of(contract: type[StoreContract], store: type) -> type[StoreContract]:
     return Suite
 
 
-def with_each(state: StoreState, change: Callable[[NamespaceState], dict[str, Any]]) -> StoreState:
-    """Return a state that was read with something else in each of its namespaces."""
-    return replace(state, namespaces=tuple(replace(space, **change(space)) for space in state.namespaces))
-
-
 # Transactions.
 
 
 @caught_by(DurabilityContract, "test_a_failed_transaction_leaves_no_trace")
-class RollbackLeaksAVector(NumpyStore):
-    def put_vectors(self, vectors: Any, **options: Any) -> int:
-        place = len(self._journal)
-        written = super().put_vectors(vectors, **options)
-        del self._journal[place : place + 1]
-        return written
+class RollbackLeaksIntoSearches(NumpyStore):
+    def _forget_index(self, name: str | None = None) -> None:
+        """Do nothing."""
 
 
 @caught_by(DurabilityContract, "test_a_failed_transaction_leaves_no_trace")
@@ -118,15 +109,15 @@ class RollbackLeaksTheOtherNamespace(NumpyStore):
             with super().transaction():
                 yield
         except BaseException:
-            if "other" in self._namespaces and self._namespaces["other"].ids() == ["a"]:
+            if [entry.id for entry in self.scan(namespace="other")] == ["a"]:
                 super().upsert([Entry("e", text="morp")], namespace="other")
             raise
 
 
 @caught_by(DurabilityContract, "test_tables_beside_the_entries_commit_with_them_or_not_at_all")
-class TheDatabaseHasTransactionsOfItsOwn(NumpyStore):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+class TheDatabaseHasTransactionsOfItsOwn(WrapperStore):
+    def __init__(self, store: VectorStore) -> None:
+        super().__init__(store)
         self._apart = InMemoryDatabase()
 
     @property
@@ -136,11 +127,19 @@ class TheDatabaseHasTransactionsOfItsOwn(NumpyStore):
 
 @caught_by(DurabilityContract, "test_transactions_nest_and_the_outermost_commits")
 class TheInnermostCommits(NumpyStore):
+    inner: list[Entry] | None = None
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        with super().transaction():
-            yield
-            self._journal.clear()
+        is_outermost = not self.database.in_write()
+        try:
+            with super().transaction():
+                yield
+            self.inner = None if is_outermost else list(self.scan())
+        except BaseException:
+            if is_outermost and self.inner:
+                self.upsert(self.inner)
+            raise
 
 
 @caught_by(DurabilityContract, "test_a_failed_call_inside_leaves_the_rest_of_the_transaction")
@@ -149,8 +148,10 @@ class AFailedCallEndsTheTransaction(NumpyStore):
         try:
             return super().patch(metadata, **options)
         except BaseException:
-            while self._journal:
-                self._journal.pop()()
+            with self.database.read() as connection:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                    connection.execute("BEGIN")
             raise
 
 
@@ -185,7 +186,7 @@ class TheViewMoves(NumpyStore):
 class TheViewSeesEveryNamespace(NumpyStore):
     @contextmanager
     def view(self, namespaces: Any) -> Iterator[Any]:
-        with super().view([*namespaces, *self._namespaces]) as view:
+        with super().view([*namespaces, *self.namespaces()]) as view:
             yield view
 
 
@@ -214,8 +215,9 @@ class APrunedLogIsCalledComplete(NumpyStore):
 @caught_by(DurabilityContract, "test_a_space_is_recorded_once")
 class AnotherSpaceIsTaken(NumpyStore):
     def set_space(self, space: Space) -> None:
-        with self.transaction():
-            self._use_space(space)
+        with self._writing() as connection:
+            write_space(connection, space)
+            self._take_space(space)
 
 
 @caught_by(DurabilityContract, "test_an_erased_entry_is_in_no_byte_of_the_files")
@@ -241,24 +243,24 @@ class CompactingDoesNothing(SqliteStore):
 class CompactingCountsRevisionsAnew(NumpyStore):
     def compact(self) -> Compaction:
         done = super().compact()
-        for held in self._namespaces.values():
-            held._log = ChangeLog()
+        with self.database.write() as connection:
+            connection.execute("DELETE FROM changes")
+            connection.execute("UPDATE namespaces SET revision = 0, pruned = 0")
         return done
 
 
 @caught_by(DurabilityContract, "test_compacting_is_refused_inside_a_transaction")
-class CompactingEndsTheTransaction(NumpyStore):
+class CompactingIsDoneInsideATransaction(NumpyStore):
     def compact(self) -> Compaction:
-        self._journal.clear()
         return Compaction(0, 0, pending=False)
 
 
 @caught_by(DurabilityContract, "test_a_backup_is_the_whole_store")
 class ABackupOfOneNamespace(NumpyStore):
     def backup(self, path: Any) -> None:
-        names, self._namespaces = self._namespaces, {"": self._namespaces[""]}
-        super().backup(path)
-        self._namespaces = names
+        part = NumpyStore(space=self.space, analyzer=self.analyzer, fields=self.fields)
+        part.upsert(self.scan())
+        part.backup(path)
 
 
 @caught_by(DurabilityContract, "test_a_backup_is_the_whole_store")
@@ -269,20 +271,20 @@ class ABackupOverAnotherFile(NumpyStore):
 
 @caught_by(ReopenContract, "test_a_store_opened_again_is_as_it_was_left")
 class MetadataLoseTheirTypesOnDisk(NumpyStore):
-    def _load(self, state: StoreState, image: Any) -> None:
-        def loosened(entry: Entry) -> Entry:
-            return replace(entry, metadata={**entry.metadata, "n": str(entry.metadata.get("n"))})
-
-        super()._load(with_each(state, lambda namespace: {"entries": list(map(loosened, namespace.entries))}), image)
+    def save(self, path: Any = None) -> None:
+        for namespace in self.namespaces():
+            for entry in self.scan(namespace=namespace):
+                self.patch({entry.id: {**entry.metadata, "n": str(entry.metadata.get("n"))}}, namespace=namespace)
+        super().save(path)
 
 
 @caught_by(ReopenContract, "test_a_store_opened_again_goes_on_and_uses_no_revision_again")
 class TheWriteNumberIsCountedAnew(NumpyStore):
-    def _load(self, state: StoreState, image: Any) -> None:
-        def last(namespace: NamespaceState) -> dict[str, Any]:
-            return {"revision": max((entry.revision for entry in namespace.entries), default=0)}
-
-        super()._load(with_each(state, last), image)
+    def save(self, path: Any = None) -> None:
+        newest = "SELECT coalesce(max(revision), 0) FROM entries WHERE namespace = namespaces.key"
+        with self.database.write() as connection:
+            connection.execute(f"UPDATE namespaces SET revision = ({newest})")
+        super().save(path)
 
 
 # Several handles.
@@ -342,9 +344,12 @@ class ASwitchLooksLikeAWrongVector(SqliteStore):
 
 @caught_by(SpaceSwitchContract, "test_only_pending_entries_block_the_switch")
 class PendingDoesNotBlockTheSwitch(NumpyStore):
-    def filling(self) -> SpaceMigration | None:
-        found = super().filling()
-        return None if found is None else replace(found, pending={})
+    def commit_space(self, space: Space) -> None:
+        migration = self.filling()
+        for name in migration.pending if migration else ():
+            unfilled = {entry.id: "nobody gave one" for entry in self.unfilled(namespace=name)}
+            self.fill_space(space, {}, no_vector=unfilled, namespace=name)
+        super().commit_space(space)
 
 
 @caught_by(SpaceSwitchContract, "test_a_reason_for_no_vector_is_not_pending")
@@ -358,32 +363,37 @@ class AReasonBlocksTheSwitch(WrapperStore):
 @caught_by(SpaceFillContract, "test_a_text_written_meanwhile_is_pending_again_and_other_writes_leave_it")
 class ANewTextKeepsItsOldSecondVector(NumpyStore):
     def upsert(self, entries: Any, *, namespace: str = "", **options: Any) -> int:
-        held = self._namespaces.get(namespace)
-        before = {} if held is None else dict(held._second)
+        rows = "next_vectors AS n JOIN entries AS e ON e.key = n.key JOIN namespaces AS s ON s.key = e.namespace"
+        with self.database.read() as connection:
+            filled = connection.execute(f"SELECT e.id, n.vector FROM {rows} WHERE s.name = ?", (namespace,)).fetchall()
         written = super().upsert(entries, namespace=namespace, **options)
-        if before:
-            self._namespaces[namespace]._second.update(before)
+        if migration := self.filling():
+            vectors = {id: np.frombuffer(vector, "<f4") for id, vector in filled}
+            self.fill_space(migration.space, vectors, namespace=namespace)
         return written
 
 
 @caught_by(SpaceFillContract, "test_filling_a_space_goes_on_after_opening_again")
 class WhatWasFilledIsNotSaved(NumpyStore):
-    def _load(self, state: StoreState, image: Any) -> None:
-        super()._load(with_each(state, lambda namespace: {"second": {}}), image)
+    def save(self, path: Any = None) -> None:
+        if migration := self.filling():
+            self.abort_space()
+            self.begin_space(migration.space)
+        super().save(path)
 
 
 @caught_by(SpaceFillContract, "test_aborting_drops_the_second_space_in_one_step")
 class DroppedVectorsComeBack(NumpyStore):
     def abort_space(self) -> None:
-        with self.transaction():
-            self._set(next_space=None)
+        with self.database.write() as connection:
+            connection.execute("DELETE FROM store_facts WHERE name = 'next_space'")
 
 
 @caught_by(DeclaredFieldsContract, "test_fields_are_declared_in_transactions_and_lastingly")
 class DeclaredFieldsAreForgotten(NumpyStore):
-    def _load(self, state: StoreState, image: Any) -> None:
-        super()._load(state, image)
-        self._use_fields(())
+    def save(self, path: Any = None) -> None:
+        self.declare_fields(())
+        super().save(path)
 
 
 # A wrapper that loses something on the way.

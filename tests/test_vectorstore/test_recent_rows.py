@@ -50,10 +50,8 @@ def test_a_damaged_row_raises_damage_error_on_every_search(store: SqliteStore) -
             found(store)
 
 
-def test_the_row_cache_stays_within_its_byte_limit_for_longer_results(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_cache, "ROW_CACHE_BYTES", 3000)
+def test_the_row_cache_stays_within_its_byte_limit_for_longer_results(store: SqliteStore) -> None:
+    store._indexes.recent._limit = 3000
     store.upsert(Entry(f"e{i}", [i, 1], f"number {i}") for i in range(50))
     for k in (50, 3, 50, 7):
         assert found(store, k) == store.get([hit.id for hit in found(store, k)])

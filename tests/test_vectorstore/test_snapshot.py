@@ -178,7 +178,7 @@ def test_terms_of_another_analyzer_in_a_snapshot_are_rebuilt_on_opening(
     store = filled()
     monkeypatch.setattr(Analyzer, "fingerprint", property(lambda self: "an-older-one"))
     store.save(tmp_path / "pets")
-    craft(tmp_path / "pets", "UPDATE numpy_terms SET term = 'w' || number")
+    craft(tmp_path / "pets", "UPDATE terms SET term = 'w' || number")
     monkeypatch.undo()
     assert everything(NumpyStore.open(tmp_path / "pets")) == everything(store)
 
@@ -215,7 +215,7 @@ def test_a_failing_save_leaves_the_earlier_snapshot(tmp_path: Path, monkeypatch:
         raise OSError(errno.ENOSPC, "no space left")
 
     if at == "write":
-        monkeypatch.setattr(numpy_store, "encode_snapshot", lambda state, image: (full() for _ in range(1)))
+        monkeypatch.setattr(numpy_store, "encode_snapshot", lambda image, fingerprint: (full() for _ in range(1)))
     else:
         monkeypatch.setattr(os, at, full)
     with pytest.raises(StorageFull):
@@ -236,8 +236,8 @@ store = NumpyStore.open(sys.argv[1])
 store.delete(["e1"])
 whole = numpy_store.encode_snapshot
 
-def dying(state, image):
-    parts = list(whole(state, image))
+def dying(image, fingerprint):
+    parts = list(whole(image, fingerprint))
     yield from parts[: len(parts) // 2]
     os._exit(9)
 

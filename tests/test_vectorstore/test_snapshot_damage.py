@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from tellback.vectorstore import (
-    ArgumentError,
     DamageError,
     Entry,
     NewerFile,
@@ -75,7 +74,7 @@ def test_every_changed_or_missing_byte_is_damage_or_not_a_snapshot(tmp_path: Pat
             decode_snapshot(data[:length], "pets")
     with pytest.raises(DamageError):
         decode_snapshot(data + b"\0", "pets")
-    assert decode_snapshot(data, "pets")[0].space == TOY, seed
+    decode_snapshot(data, "pets").close()
 
 
 def test_opening_a_damaged_snapshot_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -> None:
@@ -88,7 +87,7 @@ def test_opening_a_damaged_snapshot_names_the_file_and_leaves_it_unchanged(tmp_p
     assert path.read_bytes() == bytes(data)
 
 
-@pytest.mark.parametrize(("version", "error"), [(3, NewerFile), (1, NotAStore)])
+@pytest.mark.parametrize(("version", "error"), [(4, NewerFile), (2, NotAStore), (1, NotAStore)])
 def test_a_snapshot_of_another_format_is_refused_by_name_and_left_unchanged(
     tmp_path: Path, version: int, error: type[Exception]
 ) -> None:
@@ -162,32 +161,41 @@ def test_a_path_below_a_regular_file_is_refused(tmp_path: Path) -> None:
 
 
 _KEPT = "CREATE TABLE kept (text TEXT NOT NULL) STRICT"
+SETTINGS = "UPDATE store_facts SET value = json_set(value, '$.{}', {}) WHERE name = 'space'"
 CRAFTED: dict[str, str] = {
-    "text that is no UTF-8": "UPDATE numpy_entries SET text = CAST(x'ff' AS TEXT)",
-    "metadata that are no JSON": "UPDATE numpy_entries SET metadata = 'x'",
-    "metadata that are no object": "UPDATE numpy_entries SET metadata = '[1]'",
-    "vectors of another dimension": "UPDATE numpy_entries SET vector = zeroblob(12) WHERE vector IS NOT NULL",
-    "vectors of no whole number": "UPDATE numpy_entries SET vector = x'00' WHERE vector IS NOT NULL",
-    "next vectors of another dimension": "UPDATE numpy_next_vectors SET vector = zeroblob(8), no_vector = NULL",
-    "terms that nobody knows": "DELETE FROM numpy_terms",
-    "terms below zero": "UPDATE numpy_entries SET terms = x'ffffffff', context_terms = 0",
-    "a context too long": "UPDATE numpy_entries SET context_terms = 1000000",
-    "a context below zero": "UPDATE numpy_entries SET context_terms = -1",
-    "a space that is none": "UPDATE numpy_store SET facts = json_set(facts, '$.space', json_object('a', 1))",
-    "a metric that is none": "UPDATE numpy_store SET facts = json_set(facts, '$.space.metric', 'nearness')",
-    "another dimension": "UPDATE numpy_store SET facts = json_set(facts, '$.space.dimension', 7)",
-    "no analyzer": "UPDATE numpy_store SET facts = json_remove(facts, '$.language')",
-    "no settings": "DELETE FROM numpy_store",
-    "no table of entries": "DROP TABLE numpy_entries",
+    "text that is no UTF-8": "UPDATE entries SET text = CAST(x'ff' AS TEXT)",
+    "metadata that are no JSON": "UPDATE entries SET metadata = 'x'",
+    "metadata that are no object": "UPDATE entries SET metadata = '[1]'",
+    "vectors of another dimension": "UPDATE vectors SET vector = zeroblob(12)",
+    "vectors of no whole number": "UPDATE vectors SET vector = x'00'",
+    "a vector that is missing": "DELETE FROM vectors WHERE key = (SELECT min(key) FROM vectors)",
+    "next vectors of another dimension": "UPDATE next_vectors SET checksum = 7",
+    "an entry that is missing": "DELETE FROM entries WHERE id = 'e1'",
+    "terms that nobody knows": "DELETE FROM terms",
+    "terms below zero": "UPDATE forward SET sequence = x'ffffffff', context_length = 0",
+    "a context too long": "UPDATE forward SET context_length = 1000000",
+    "a context below zero": "UPDATE forward SET context_length = -1",
+    "a space that is none": "UPDATE store_facts SET value = '{}' WHERE name = 'space'",
+    "a metric that is none": SETTINGS.format("metric", "'nearness'"),
+    "another dimension": SETTINGS.format("dimension", 7),
+    "no analyzer": "DELETE FROM store_facts WHERE name = 'analyser'",
+    "no namespaces": "DELETE FROM namespaces",
+    "no table of entries": "DROP TABLE entries",
 }
 
 
 @pytest.mark.parametrize("case", sorted(CRAFTED))
-def test_inconsistent_contents_of_a_snapshot_raise_damage_error(tmp_path: Path, case: str) -> None:
+def test_inconsistent_contents_of_a_snapshot_are_damage_when_opened_read_or_verified(tmp_path: Path, case: str) -> None:
     path = saved(tmp_path / "pets")
     craft(path, CRAFTED[case])
-    with pytest.raises(DamageError, match="do not fit"):
-        NumpyStore.open(path)
+    with pytest.raises(DamageError):  # noqa: PT012 - whoever notices first
+        store = NumpyStore.open(path)
+        store.filling()
+        store.search([1] * 7 if case == "another dimension" else [1, 0], 99)
+        store.search_text("zorb", 99)
+        list(store.scan())
+        if findings := store.verify():
+            raise DamageError(findings)
 
 
 @pytest.mark.parametrize(
@@ -219,6 +227,6 @@ def test_a_snapshot_that_holds_no_database_is_damage(tmp_path: Path) -> None:
 
 def test_a_snapshot_with_an_unknown_analyzer_language_is_refused_by_name(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
-    craft(path, "UPDATE numpy_store SET facts = json_set(facts, '$.language', 'klingon', '$.fingerprint', 'x')")
-    with pytest.raises(ArgumentError, match="klingon"):
+    craft(path, """UPDATE store_facts SET value = '{"language": "klingon"}' WHERE name = 'analyser'""")
+    with pytest.raises(DamageError, match="klingon"):
         NumpyStore.open(path)

@@ -1,4 +1,4 @@
-"""Steps that both engines take alike: batches of a write, pages of a scan, arguments."""
+"""Steps of a store of tables: batches of a write, pages of a scan, arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 def searched(method: Callable[P, R]) -> Callable[P, R]:
-    """Return a search of ``VectorStore`` as both engines answer it: by a view that is open for this one call."""
+    """Return a search of ``VectorStore`` that is answered by a view that is open for this one call."""
     name = method.__name__
 
     @wraps(method)

@@ -109,14 +109,6 @@ def decode_terms(
     return tuple(parts)
 
 
-def distinct_term_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
-    """Return every term number of *sequences* once, sorted, without the sentence ends."""
-    arrays = [np.empty(0, dtype=np.int32), *map(sorted_distinct, sequences)]
-    numbers = sorted_distinct(np.concatenate(arrays))
-    term_numbers: NDArray[np.int32] = numbers[numbers != SENTENCE_END]
-    return term_numbers
-
-
 class TermSequences:
     """Sequences by slot; ``lengths`` counts the terms of each, ``total`` those of all."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tellback.vectorstore.distance import prepare_rows
 from tellback.vectorstore.filters import FilterNode
-from tellback.vectorstore.index.bm25 import SENTENCE_END, ForwardBlock, TermIndex, distinct_term_numbers
+from tellback.vectorstore.index.bm25 import ForwardBlock, TermIndex
 from tellback.vectorstore.index.columns import MetadataColumns
 from tellback.vectorstore.index.growable_array import GrowableArray
 from tellback.vectorstore.index.vectors import Ranking, VectorMatrix, top_k_ranking
@@ -132,10 +132,6 @@ class NamespaceIndex:
 
     # Vectors.
 
-    def use_space(self, space: Space | None) -> None:
-        """Take vectors of *space* from now on; those of another are dropped, with the matrix."""
-        self._space, self.matrix = space, None
-
     def load_matrix(self, blocks: Iterable[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
         """Fill the matrix from blocks of (keys, raw vectors), one block at a time; entries not named have none."""
         assert self._space is not None
@@ -223,18 +219,6 @@ class NamespaceIndex:
         """Return (the forward index of an entry, how much of it is context)."""
         row = self._row_of.get(key)
         return None if row is None else self.terms.sequence(row)
-
-    def forward(self, ids: Sequence[str]) -> tuple[list[str], ForwardBlock]:
-        """Return the terms of the entries *ids*, of which 1 is the first, and their sequences, without keys."""
-        terms = self.terms
-        known = [pair for key in self.keys_of(ids).tolist() if (pair := self.sequence(key)) is not None]
-        sequences = [sequence for sequence, _ in known]
-        used = distinct_term_numbers(sequences)
-        numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
-        renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
-        sizes = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-        contexts = np.array([length for _, length in known], dtype=np.int32)
-        return list(map(terms.term, used.tolist())), ForwardBlock((), renumbered.astype(np.int32), sizes, contexts)
 
     def _ranked(
         self, rows: NDArray[np.signedinteger], scores: NDArray[np.float64], k: int, min_score: float | None = None

@@ -1,4 +1,4 @@
-"""Views of both engines: one state of several namespaces, read through their indexes.
+"""Views of a store: one state of several namespaces, read through their indexes.
 
 A view checks its arguments and puts answers together; the rows come from the engine, behind ``NamespaceReader``.
 """

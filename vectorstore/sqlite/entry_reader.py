@@ -18,12 +18,11 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.vectorstore.database import Connection
+from tellback.vectorstore.database import Connection, Database
 from tellback.vectorstore.errors import DamageError, VectorStoreError
 from tellback.vectorstore.filters import FilterNode
 from tellback.vectorstore.ordered_scan import ScanPosition, scan_position
 from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows, json_array
-from tellback.vectorstore.sqlite.database import SqliteDatabase
 from tellback.vectorstore.sqlite.filter_sql import filter_to_sql
 from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from tellback.vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
@@ -362,7 +361,7 @@ _PAGE_SIZE: Final = 256
 
 
 def ordered_entries(
-    database: SqliteDatabase,
+    database: Database,
     namespace: str,
     fields: Sequence[str],
     where: FilterNode,
@@ -395,7 +394,7 @@ def ordered_entries(
     return pages()
 
 
-def _make_order_index(database: SqliteDatabase, fields: Sequence[str]) -> None:
+def _make_order_index(database: Database, fields: Sequence[str]) -> None:
     """Create the index for *fields* if it is missing; an error of the store leaves it out."""
     with database.read() as connection:
         exists = _has_order_index(connection, fields)

@@ -1,8 +1,7 @@
 """Database in the memory of the process: components keep their tables in it as in a file, and lose them with it
 unless a store saves a copy of them.
 
-One connection, which threads use in turn, since a ``:memory:`` database is private to its connection. The in-memory
-store has its transactions here, even where it uses no tables.
+One connection, which threads use in turn, since a ``:memory:`` database is private to its connection.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tellback.vectorstore.sqlite.files import FileIdentity, RandomBytes, read_fa
 from tellback.vectorstore.sqlite.integrity import rebuild_components, verify_file
 from tellback.vectorstore.sqlite.migrations import is_attached, run_migrations
 from tellback.vectorstore.sqlite.transactions import WriteTransaction, run_callbacks
-from tellback.vectorstore.types import Finding
+from tellback.vectorstore.types import Compaction, Finding
 
 _MEMORY: Final = Path(":memory:")
 """Path of such a database in messages of errors."""
@@ -48,8 +47,8 @@ class InMemoryDatabase:
         token: RandomBytes = os.urandom,
         image: apsw.Connection | None = None,
     ) -> None:
-        self.journal: list[Callable[[], object]] = []
-        """Undo callbacks for changes of the present ``write()`` outside of the tables; run in reverse on a rollback."""
+        self.on_rollback: Callable[[], object] = lambda: None
+        """Called when a block that had written was undone: an owner forgets what it read in it."""
         self._lock = lock or threading.RLock()
         self._connection = open_connection(_MEMORY, Access.WRITE, busy_timeout=0)
         if image is None:
@@ -63,6 +62,7 @@ class InMemoryDatabase:
         self._writing: WriteTransaction | None = None
         self._writer: int | None = None
         self._closed = False
+        self._depth = 0
         self._erasures = 0
         self._saved_erasures = None if image is None else 0
         for component in components:
@@ -98,35 +98,27 @@ class InMemoryDatabase:
                 self.on_commit(lambda: self._components.setdefault(component.name, component))
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> Iterator[apsw.Connection]:
         """As ``Database.read``."""
         with self.inside(), translate_errors(_MEMORY, self._connection):
             yield self._connection
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[Connection]:
+    def write(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         """As ``Database.write``; waiting has no end."""
-        with self.transaction(wait=wait), translate_errors(_MEMORY, self._connection):
-            yield self._connection
-
-    @contextmanager
-    def transaction(self, *, wait: bool = True) -> Iterator[None]:
-        """Run ``write`` without yielding its connection; a rollback undoes *journal* and the tables."""
-        with self.inside(wait=wait):
+        with self.inside(wait=wait), translate_errors(_MEMORY, self._connection):
             if self._writing is not None:
-                with self._undoing(), self._writing.inner():
-                    yield
+                with self._noticing_rollback(), self._writing.inner():
+                    yield self._connection
                 return
             writing = WriteTransaction(self._connection)
             try:
-                with self._undoing(), writing.outer():
+                with self._noticing_rollback(), writing.outer():
                     self._writing, self._writer = writing, threading.get_ident()
-                    yield
+                    yield self._connection
             finally:
                 self._writing = self._writer = None
                 self._connection.set_commit_hook(_refuse_commit)
-                self.journal.clear()
-                self._shut_if_closed()
         run_callbacks(writing.callbacks)
 
     @contextmanager
@@ -137,13 +129,22 @@ class InMemoryDatabase:
         try:
             if self._closed:
                 raise StoreClosed("the database")
-            yield
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                self._shut_if_unused()
         finally:
             self._lock.release()
 
     def in_write(self) -> bool:
         """As ``Database.in_write``."""
         return self._writer == threading.get_ident()
+
+    def present_write(self) -> object | None:
+        """Return an object that identifies this thread's present outermost ``write()``; None outside."""
+        return self._writing if self.in_write() else None
 
     def on_commit(self, callback: Callable[[], object]) -> None:
         """As ``Database.on_commit``."""
@@ -202,11 +203,25 @@ class InMemoryDatabase:
         with self.write():
             rebuild_components(self._connection, [*self._components.values()])
 
+    def compact(self, *, prepare: Callable[[], object] | None = None) -> Compaction:
+        """Free the pages that are not used, after *prepare* has freed what it can; there is no file to get smaller."""
+        with self.inside():
+            if self.in_write():
+                raise UnsupportedError("compact", "it cannot be done inside a transaction")
+            if prepare is not None:
+                prepare()
+            self._connection.set_commit_hook(None)
+            try:
+                self._connection.execute("VACUUM")
+            finally:
+                self._connection.set_commit_hook(_refuse_commit)
+        return Compaction(before=0, after=0, pending=False)
+
     def close(self) -> None:
-        """As ``Database.close``; its tables are lost."""
+        """As ``Database.close``; its tables are lost. Inside a block of this thread they last until it ends."""
         with self._lock:
             self._closed = True
-            self._shut_if_closed()
+            self._shut_if_unused()
 
     def __enter__(self) -> Self:
         return self
@@ -215,18 +230,17 @@ class InMemoryDatabase:
         self.close()
 
     @contextmanager
-    def _undoing(self) -> Iterator[None]:
-        """Run the undo callbacks that the block added to *journal* if it fails."""
-        mark = len(self.journal)
+    def _noticing_rollback(self) -> Iterator[None]:
+        before = self._connection.total_changes()
         try:
             yield
         except BaseException:
-            while len(self.journal) > mark:
-                self.journal.pop()()
+            if self._connection.total_changes() != before:
+                self.on_rollback()
             raise
 
-    def _shut_if_closed(self) -> None:
-        if self._closed and self._writing is None:
+    def _shut_if_unused(self) -> None:
+        if self._closed and not self._depth:
             self._connection.close(True)
 
     def _present_write(self, operation: str) -> WriteTransaction:

@@ -11,6 +11,7 @@ load than a few scans.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,16 +42,20 @@ from tellback.vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores
 from tellback.vectorstore.types import Entry, Finding, Space, Vector
 
 ROW_CACHE_BYTES: Final = 8 << 20
-"""Approximate limit of the row cache in bytes."""
+"""Approximate limit in bytes of the cache of a file's rows."""
 _ROW_OVERHEAD: Final = 500
 """Bytes of a row beside its texts and its vector."""
 _LARGEST_ROW: Final = ROW_CACHE_BYTES // 64
 
 
 class RowCache:
-    """Cache of the checked rows of one file by key; the first read are evicted first. Not thread-safe."""
+    """Cache of the checked rows of one database by key, up to *limit* bytes: the first read are evicted first.
 
-    def __init__(self) -> None:
+    Not thread-safe.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
         self._rows: dict[int, Row] = {}
         self._bytes = 0
 
@@ -79,7 +84,7 @@ class RowCache:
             if _row_size(row) <= _LARGEST_ROW:
                 self._rows[row[0]] = row
                 self._bytes += _row_size(row)
-        while self._bytes > ROW_CACHE_BYTES:
+        while self._bytes > self._limit:
             self.forget([next(iter(self._rows))])
 
 
@@ -137,13 +142,15 @@ class LoadedIndex:
 class NamespaceIndexCache:
     """Indexes of one store by namespace. *fields* become columns. *recent* are rows in the state of the indexes.
 
-    *columns* are *fields*, then those that filters of this process use often.
+    *columns* are *fields*, then those that filters of this process use often. *resident* is for a database in memory:
+    SQL does not answer first questions, and no row is evicted.
     """
 
-    def __init__(self, *, space: Space | None, fields: Sequence[str]) -> None:
+    def __init__(self, *, space: Space | None, fields: Sequence[str], resident: bool = False) -> None:
         self.space = space
         self.fields = self.columns = tuple(fields)
-        self.recent = RowCache()
+        self.resident = resident
+        self.recent = RowCache(math.inf if resident else ROW_CACHE_BYTES)
         self._loaded: dict[str, LoadedIndex] = {}
         self._questions: Counter[str] = Counter()
         self._filters: Counter[tuple[str, frozenset[str]]] = Counter()
@@ -175,13 +182,14 @@ class NamespaceIndexCache:
     def is_cold(self, name: str, entries: int, questions: int) -> bool:
         """Count *questions* by vector to a namespace of *entries*; return whether SQL is to answer them."""
         self._questions[name] += questions
-        return entries >= _COLD_ENTRIES and self._questions[name] <= _COLD_QUESTIONS
+        return not self.resident and entries >= _COLD_ENTRIES and self._questions[name] <= _COLD_QUESTIONS
 
     def are_columns_wanted(self, name: str, fields: frozenset[str]) -> bool:
         """Count a filter that needs unloaded columns; return whether columns of *fields* are to be loaded."""
         new = fields.difference(self.columns)
         self._filters[name, new] += 1
-        if self._filters[name, new] <= _COLD_FILTERS or len(self.columns) + len(new) > len(self.fields) + _ASKED_FIELDS:
+        is_cold = self._filters[name, new] <= _COLD_FILTERS and (new or not self.resident)
+        if is_cold or len(self.columns) + len(new) > len(self.fields) + _ASKED_FIELDS:
             return False
         self.columns += tuple(sorted(new))
         return True
@@ -434,7 +442,8 @@ class SqliteNamespaceReader:
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Return the exact scores of *keys*: by SQL as long as no search has loaded the matrix."""
-        if self._indexes.is_loaded(self._name) and self.rows().matrix is not None:
+        is_loaded = self._indexes.is_loaded(self._name) and self.rows().matrix is not None
+        if is_loaded or (self._indexes.resident and self._in_memory(1, fast=False)):
             return self.rows().similarity(query, keys)
         assert self._indexes.space is not None
         return exact_scores_by_key(self._connection, self._indexes.space, query, list(keys))

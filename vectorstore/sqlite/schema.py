@@ -89,7 +89,7 @@ def read_settings(connection: Connection) -> StoreSettings:
             recorded=True,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DamageError([Finding("store_facts", "the settings are not what was written")]) from error
+        raise DamageError([Finding("store_facts", f"the settings are not what was written ({error})")]) from error
 
 
 def record_settings(connection: Connection, settings: StoreSettings) -> None:
@@ -289,6 +289,15 @@ def m001_store_tables(connection: Connection) -> None:
         connection.execute(statement)
 
 
+def rebuild_all_terms(connection: Connection, analyzer: Analyzer) -> None:
+    """Make terms and forward index again from the entries; an index that is loaded does not notice."""
+    connection.execute("DELETE FROM forward")
+    connection.execute("DELETE FROM terms")
+    for namespace, next_term in fetch_all(connection, "SELECT key, next_term FROM namespaces"):
+        after = rebuild_terms(connection, namespace, analyzer, next_term)
+        connection.execute("UPDATE namespaces SET next_term = ? WHERE key = ?", (after, namespace))
+
+
 LOST_NAME: Final = "its name was lost ({})"
 """Name of a salvaged namespace whose own is lost, formatted with its key."""
 
@@ -313,16 +322,9 @@ class StoreTables:
 
     def rebuild(self, connection: Connection) -> None:
         """Rebuild terms and the forward index from the entries; every index then loads afresh."""
-        analyzer = self._recorded_analyzer(connection)
-        connection.execute("DELETE FROM forward")
-        connection.execute("DELETE FROM terms")
-        for namespace, next_term in fetch_all(connection, "SELECT key, next_term FROM namespaces"):
-            after = rebuild_terms(connection, namespace, analyzer, next_term)
-            connection.execute("DELETE FROM changes WHERE namespace = ?", (namespace,))
-            connection.execute(
-                "UPDATE namespaces SET revision = revision + 1, pruned = revision + 1, next_term = ? WHERE key = ?",
-                (after, namespace),
-            )
+        rebuild_all_terms(connection, self._recorded_analyzer(connection))
+        connection.execute("DELETE FROM changes")
+        connection.execute("UPDATE namespaces SET revision = revision + 1, pruned = revision + 1")
 
     def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy every row whose checksum holds into a fresh file."""
