@@ -288,3 +288,16 @@ def test_the_log_of_runs_is_bounded() -> None:
 def test_every_client_names_its_documented_version_and_source() -> None:
     for client in HOOK_CLIENTS:
         assert re.search(r"\d", client.documented), client.name
+
+
+def test_a_registration_of_a_former_module_is_ours_and_is_written_anew(startable, tellback: CommandLine) -> None:
+    path = Path.home() / ".claude.json"
+    former = {"command": sys.executable, "args": ["-m", "agent.assistant.cli", "mcp"]}
+    path.write_text(json.dumps({"mcpServers": {"tellback": former}}))
+    hooks = file_of("claude-code")
+    hooks.parent.mkdir(parents=True, exist_ok=True)
+    hook = {"type": "command", "command": f"{sys.executable} -m agent.assistant.cli hook claude-code Stop"}
+    hooks.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}))
+    assert tellback("install", "claude-code").code == 0
+    assert json.loads(path.read_text())["mcpServers"]["tellback"]["command"] == PROGRAM
+    assert "agent.assistant" not in hooks.read_text()

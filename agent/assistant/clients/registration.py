@@ -27,6 +27,8 @@ SERVER_NAME: Final = "tellback"
 _SECONDS_TO_START: Final = 60
 """Seconds that a start may take: the first one after an installation compiles every module."""
 _PROGRAM_NAMES: Final = (SERVER_NAME, f"{SERVER_NAME}.exe")
+FORMER_MODULE: Final = "agent.assistant.cli"
+"""Module that ran the command before the packages were one; a registration that names it is ours, and starts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,9 @@ def _command_of(entry: Any) -> list[str]:
 
 def _runs_ours(entry: Any) -> bool:
     words = _command_of(entry)
-    return "mcp" in words and any(re.split(r"[\\/]", word)[-1] in _PROGRAM_NAMES for word in words)
+    return "mcp" in words and any(
+        re.split(r"[\\/]", word)[-1] in _PROGRAM_NAMES or word.startswith(FORMER_MODULE) for word in words
+    )
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -272,5 +276,5 @@ def _our_commands(items: Any, client: str) -> Iterator[str]:
 
 def _is_ours(handler: Any, client: str) -> bool:
     command = handler.get("command") if isinstance(handler, dict) else None
-    pattern = rf"{SERVER_NAME}(?:\.exe)?[\"']?\s+hook\s+{re.escape(client)}\b"
+    pattern = rf"(?:{SERVER_NAME}(?:\.exe)?|{re.escape(FORMER_MODULE)}\S*)[\"']?\s+hook\s+{re.escape(client)}\b"
     return isinstance(command, str) and re.search(pattern, command) is not None
