@@ -43,7 +43,7 @@ def matplotlib() -> tuple[Any, Any]:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("the plot needs matplotlib: pip install -e '.[bench]'") from error
+        raise ModuleNotFoundError("the plot needs matplotlib: pip install '.[bench]'") from error
     return mpl, Figure
 
 

@@ -1,6 +1,6 @@
 """Tests of agents and providers: a scripted provider, scripted servers, the contract of providers, items shown.
 
-Only the contract needs pytest, which ``pip install -e '.[dev]'`` brings.
+Only the contract needs pytest, which ``pip install '.[dev]'`` brings.
 """
 
 from typing import TYPE_CHECKING

@@ -71,4 +71,4 @@ def _setting(summary: Summary) -> str:
         f"- Data, by the hash of its bytes: {'; '.join(f'{name} {mark}' for name, mark in about['data'].items())}",
         f"- Settings: {settings}",
     ]
-    return "\n".join(lines) + f"\n\n```text\npip install -e '.[local,bench]'\n{about['command']}\n```\n"
+    return "\n".join(lines) + f"\n\n```text\npip install '.[local,bench]'\n{about['command']}\n```\n"

@@ -159,7 +159,7 @@ PEERS = tuple(contender.key for contender in CONTENDERS if contender.peer)
 def missing(contender: Contender) -> str | None:
     """Return why a system cannot be measured here, None if its package is there."""
     if contender.module and find_spec(contender.module) is None:
-        return f"{contender.package} is not installed: pip install -e '.[local,bench]'"
+        return f"{contender.package} is not installed: pip install '.[local,bench]'"
     return None
 
 

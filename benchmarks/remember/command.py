@@ -68,7 +68,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
             f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder of the data sets"
         )
     if not local_available():
-        raise ValueError("the local embedder is not installed: pip install -e '.[local]'")
+        raise ValueError("the local embedder is not installed: pip install '.[local]'")
     sizes = sorted({int(size) for size in given.sizes.split(",")})
     peers = [name for name in given.peers.split(",") if name]
     for name in peers:

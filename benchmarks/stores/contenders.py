@@ -104,7 +104,7 @@ PEERS = ("sqlite-vec", "chroma", "lancedb", "lancedb-indexed")
 def missing(contender: Contender) -> str | None:
     """Return why a store cannot be measured here, None if its package is there."""
     if find_spec(contender.module) is None:
-        return f"{contender.package} is not installed: pip install -e '.[bench]'"
+        return f"{contender.package} is not installed: pip install '.[bench]'"
     return None
 
 

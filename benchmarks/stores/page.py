@@ -90,5 +90,5 @@ def _setting(measurements: Sequence[Measurement]) -> str:
     lines.append(f"- Seed: {', '.join(each('seed'))}")
     lines += [f"- Versions: {measurement.note}" for measurement in measurements if measurement.measure == m.VERSIONS]
     lines += [f"- Rows: {measurement.note}" for measurement in measurements if measurement.measure == m.ROWS]
-    commands = "\n".join(["pip install -e '.[local,bench]'", *each("command")])
+    commands = "\n".join(["pip install '.[local,bench]'", *each("command")])
     return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"

@@ -2,7 +2,7 @@
 
     from tellback.vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
-The suites need pytest, which ``pip install -e '.[dev]'`` brings; model and parity runs do not.
+The suites need pytest, which ``pip install '.[dev]'`` brings; model and parity runs do not.
 """
 
 from importlib import import_module as _import_module

@@ -15,7 +15,7 @@ class Bm25:
             import bm25s  # type: ignore[import-untyped]
             import Stemmer
         except ModuleNotFoundError as error:
-            raise NotAvailable(f"{error.name} is not installed: pip install -e '.[bench]'") from error
+            raise NotAvailable(f"{error.name} is not installed: pip install '.[bench]'") from error
         self._bm25s = bm25s
         self._stemmer = Stemmer.Stemmer("english")
         self._index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
