@@ -28,7 +28,7 @@ _SECONDS_TO_START: Final = 60
 """Seconds that a start may take: the first one after an installation compiles every module."""
 _PROGRAM_NAMES: Final = (SERVER_NAME, f"{SERVER_NAME}.exe")
 FORMER_MODULE: Final = "agent.assistant.cli"
-"""Module that ran the command before the packages were one; a registration that names it is ours, and starts nothing."""
+"""Module that was the command before the packages were one; a registration of it is ours, and starts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
