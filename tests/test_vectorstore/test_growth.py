@@ -131,8 +131,7 @@ def _loaded_again(store: SqliteStore) -> None:
 def test_loading_a_vector_matrix_holds_only_one_block_beside_it() -> None:
     rows, dimension, together = 20_000, 64, 500
     space = Space("toy", dimension)
-    core = NamespaceIndex(space=space)
-    core.load_rows(range(rows), [str(row) for row in range(rows)], [{}] * rows)
+    core = NamespaceIndex(range(rows), [str(row) for row in range(rows)], space=space)
     draw = np.random.default_rng(2)
     starts = range(0, rows, together)
     whole = 4 * rows * dimension

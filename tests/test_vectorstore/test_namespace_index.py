@@ -31,8 +31,8 @@ def filled(
     vectors: dict[int, np.ndarray | None], metric: Metric, metadata: dict[int, dict[str, Any]] | None = None
 ) -> NamespaceIndex:
     dimension = next((len(vector) for vector in vectors.values() if vector is not None), DIMENSION)
-    index = NamespaceIndex(space=Space("test", dimension, metric), fields=("kind",))
-    index.load_rows(list(vectors), [id_of(key) for key in vectors], [(metadata or {}).get(key, {}) for key in vectors])
+    index = NamespaceIndex(list(vectors), [id_of(key) for key in vectors], space=Space("test", dimension, metric))
+    index.use_fields(("kind",), [(metadata or {}).get(key, {}) for key in vectors])
     values = {key: vector for key, vector in vectors.items() if vector is not None}
     rows = np.stack(list(values.values())) if values else np.empty((0, dimension), dtype=np.float32)
     index.load_matrix([(list(values), rows)])
@@ -292,16 +292,6 @@ def test_an_id_that_moved_to_a_newer_entry_survives_the_older_ones_removal() -> 
     assert index.key_of(id_of(1)) == 7
 
 
-def test_loading_rows_again_drops_the_earlier_rows_matrix_and_terms() -> None:
-    index = filled(random_vectors(1, range(1, 5)), Metric.DOT)
-    index.load_terms({}, [])
-    index.load_rows([8], ["x"], [{"kind": 1}])
-    assert (len(index), index.matrix is not None, index.has_terms, index.key_of(id_of(1))) == (1, False, False, None)
-    mask = index.mask(filter_tree({"kind": 1}))
-    assert mask is not None
-    assert mask.tolist() == [True]
-
-
 def test_an_index_gives_no_mask_for_a_filter_on_an_undeclared_field() -> None:
     assert filled(random_vectors(1, range(1, 5)), Metric.DOT).mask(filter_tree({"other": 1})) is None
 
@@ -309,8 +299,7 @@ def test_an_index_gives_no_mask_for_a_filter_on_an_undeclared_field() -> None:
 @pytest.mark.parametrize("metric", METRICS)
 def test_an_index_keeps_copies_of_the_given_vectors(metric: Metric) -> None:
     rows = np.random.default_rng(1).standard_normal((50, DIMENSION)).astype(np.float32)
-    index = NamespaceIndex(space=Space("test", DIMENSION, metric))
-    index.load_rows(range(50), [id_of(key) for key in range(50)], [{}] * 50)
+    index = NamespaceIndex(range(50), [id_of(key) for key in range(50)], space=Space("test", DIMENSION, metric))
     index.load_matrix([(range(50), rows)])
     query, vector = rows[0].copy(), rows[1].copy()
     index.put_vector(3, vector)
@@ -325,8 +314,7 @@ def test_an_index_keeps_copies_of_the_given_vectors(metric: Metric) -> None:
 
 
 def test_an_index_ignores_vectors_and_terms_before_their_first_loading() -> None:
-    index = NamespaceIndex(space=Space("test", 2))
-    index.load_rows([1], ["a"], [{}])
+    index = NamespaceIndex([1], ["a"], space=Space("test", 2))
     index.put_vector(1, np.ones(2, dtype=np.float32))
     index.put_terms(1, np.array([1], dtype=np.int32), 0, {"w": 1})
     assert (index.matrix is not None, index.has_terms) == (False, False)

@@ -52,8 +52,7 @@ def id_of(key: int) -> str:
 
 
 def loaded(entries: dict[int, Texts]) -> NamespaceIndex:
-    index = NamespaceIndex(space=None)
-    index.load_rows(list(entries), [id_of(key) for key in entries], [{}] * len(entries))
+    index = NamespaceIndex(list(entries), [id_of(key) for key in entries], space=None)
     index.load_terms(NUMBERS, blocks(entries))
     return index
 
@@ -177,8 +176,7 @@ def test_a_removed_term_may_return_with_another_term_number() -> None:
 
 
 def test_sequences_read_from_bytes_can_be_loaded() -> None:
-    index = NamespaceIndex(space=None)
-    index.load_rows([5], ["a"], [{}])
+    index = NamespaceIndex([5], ["a"], space=None)
     blob = np.array([1, 2, 0], dtype="<i4").tobytes()
     index.load_terms({"w": 1, "v": 2}, [ForwardBlock([5], np.frombuffer(blob, dtype="<i4"), [3], [0])])
     index.put_terms(5, np.frombuffer(blob, dtype="<i4"), 1, {})
@@ -242,8 +240,7 @@ def test_bm25_scores_of_many_entries_equal_the_plain_formula() -> None:
     chance = random.Random(5)
     print("seed", 5)
     entries = {key: random_entry(chance) for key in range(1, 9000)}
-    index = NamespaceIndex(space=None)
-    index.load_rows(list(entries), [f"id{key:05}" for key in entries], [{}] * len(entries))
+    index = NamespaceIndex(list(entries), [f"id{key:05}" for key in entries], space=None)
     index.load_terms(NUMBERS, blocks(entries))
     for question in (["w01", "w30"], ["w35", "w38"], ["w39"]):
         plain = plain_bm25(entries, question, 0.9, 0.4)

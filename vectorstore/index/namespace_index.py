@@ -24,13 +24,14 @@ from tellback.vectorstore.types import Metadata, Space, Vector
 class NamespaceIndex:
     """Finds entries by vector and by terms; they are known by the engine's row key and by their id."""
 
-    def __init__(self, *, space: Space | None, fields: tuple[str, ...] = ()) -> None:
+    def __init__(self, keys: Sequence[int], ids: Sequence[str], *, space: Space | None) -> None:
         self._space = space
-        self._columns: MetadataColumns | None = MetadataColumns(fields)
+        self._columns: MetadataColumns | None = None
         self._keys: GrowableArray[np.int64] = GrowableArray(np.int64)
-        self._row_of: dict[int, int] = {}
-        self._id_of: dict[int, str] = {}
-        self._key_of: dict[str, int] = {}
+        self._keys.load(np.array(keys, dtype=np.int64))
+        self._row_of = {key: row for row, key in enumerate(keys)}
+        self._id_of = dict(zip(keys, ids, strict=True))
+        self._key_of = dict(zip(ids, keys, strict=True))
         self.matrix: VectorMatrix | None = None
         """The vectors; None while they are not loaded."""
         self._terms: TermIndex | None = None
@@ -49,18 +50,6 @@ class NamespaceIndex:
         return self._terms is not None
 
     # Rows.
-
-    def load_rows(self, keys: Sequence[int], ids: Sequence[str], metadata: Iterable[Metadata] | None = None) -> None:
-        """Fill rows and columns (None: no columns yet); what was there before is dropped, with matrix and terms."""
-        if metadata is None:
-            self._columns = None
-        elif self._columns is not None:
-            self._columns.load(metadata)
-        self._keys.load(np.array(keys, dtype=np.int64))
-        self._row_of = {key: row for row, key in enumerate(keys)}
-        self._id_of = dict(zip(keys, ids, strict=True))
-        self._key_of = dict(zip(ids, keys, strict=True))
-        self.matrix = self._terms = None
 
     def put_row(self, key: int, id: str, metadata: Metadata) -> None:
         """Add an entry, or change its declared fields."""

@@ -259,8 +259,7 @@ class NamespaceIndexCache:
         """Return a new index with the rows of a namespace."""
         rows = fetch_all(connection, "SELECT key, id, checksum FROM entries WHERE namespace = ?", (head.key,))
         keys, ids, checksums = zip(*rows, strict=True) if rows else ((), (), ())
-        index = NamespaceIndex(space=self.space)
-        index.load_rows(keys, ids)
+        index = NamespaceIndex(keys, ids, space=self.space)
         (tally,) = fetch_one(connection, "SELECT tally FROM namespaces WHERE key = ?", (head.key,))
         if (len(keys), add_checksums(0, *checksums)) != (head.entries, tally):
             raise DamageError([Finding("entries", f"{len(keys)} are not the {head.entries} that were written")])

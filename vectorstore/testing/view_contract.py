@@ -144,17 +144,19 @@ class ViewContract(StoreContract):
             store.delete(["a"])
 
         writer = threading.Thread(target=write)
-        with store.view([""]) as view:
+        try:
+            with store.view([""]) as view:
 
-            def answers() -> tuple[object, ...]:
-                return view.nearest([1, 0, 0], 9), view.matching("zorb", 9), view.count(), view.cursor()
+                def answers() -> tuple[object, ...]:
+                    return view.nearest([1, 0, 0], 9), view.matching("zorb", 9), view.count(), view.cursor()
 
-            before = answers()
-            writer.start()
-            assert begun.wait(timeout=60)
-            for _ in range(50):
-                assert view.get(["a", "b"])[1] is None
-                assert answers() == before
-        writer.join(timeout=60)
+                before = answers()
+                writer.start()
+                assert begun.wait(timeout=60)
+                for _ in range(50):
+                    assert view.get(["a", "b"])[1] is None
+                    assert answers() == before
+        finally:
+            writer.join(timeout=60)  # also where the view has moved: it must not write to a store that is closed
         assert not writer.is_alive()
         assert result_ids(store.search([1, 0, 0])) == result_ids(store.search_text("zorb")) == ["b"]
