@@ -80,7 +80,6 @@ from .retrieval.languages.lexicon import lexicon_for as lexicon_for
 from .retrieval.languages.utterances import classify_utterance as classify_utterance
 from .retrieval.languages.utterances import with_utterance as with_utterance
 from .runtime import run_in_thread as run_in_thread
-from .secrets.checks import has_luhn_checksum as has_luhn_checksum
 from .secrets.scanner import REDACTION_OPENING as REDACTION_OPENING
 from .secrets.scanner import find_secrets as find_secrets
 from .secrets.scanner import redact_secrets as redact_secrets

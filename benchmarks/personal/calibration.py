@@ -17,8 +17,61 @@ from benchmarks.personal.cases import Case, cases_of
 from benchmarks.recall.system import BY_KEY, Options, opened
 from benchmarks.recall.task import Asked, Corpus
 from tellback.memory import Embedder, LocalEmbedder, RecallSettings, SentenceEncoder
-from tellback.memory.embedders.profile import PROBE_QUESTIONS
 from tellback.memory.internals import EmbedderProfile, known_profile
+
+PROBE_QUESTIONS = (
+    "Who invented the telescope?",
+    "What is the boiling point of lead?",
+    "How do I repair a zip?",
+    "Which river flows through Baghdad?",
+    "What is my favourite board game?",
+    "Who taught me to swim?",
+    "When did I buy a sailing boat?",
+    "How tall is the Matterhorn?",
+    "Which opera did Bellini write last?",
+    "What is the plot of Moby Dick?",
+    "How many strings has a lute?",
+    "Who painted the Night Watch?",
+    "When was the zebra crossing invented?",
+    "What is the recipe for goulash?",
+    "Where can I get my watch repaired?",
+    "Which insects live in my loft?",
+    "How much does an elephant eat?",
+    "Why did the Mayan cities fall?",
+    "What is the square root of 1764?",
+    "Who is the mayor of Palermo?",
+    "Which planet has the most moons?",
+    "What did the plumber say about the geyser?",
+    "How often should I oil a sewing machine?",
+    "When does the mushroom season begin?",
+    "What is my lucky number?",
+    "Who gave me the telescope?",
+    "Which chess opening do I play?",
+    "Where did I bury the time capsule?",
+    "How do you fold a paper crane?",
+    "What is the currency of Laos?",
+    "When did my uncle emigrate to Chile?",
+    "Which perfume does my aunt wear?",
+    "What is the password of the fax machine?",
+    "How deep is the Baltic Sea?",
+    "Who repaired the church organ?",
+    "Which wine goes with venison?",
+    "What is the speed of a falcon?",
+    "When did the volcano erupt?",
+    "Where is my stamp collection?",
+    "How long is a cricket pitch?",
+    "Who wrote the national anthem?",
+    "What did I sell at the flea market?",
+    "Which horse won the race?",
+    "How many teeth has a shark?",
+    "What is the motto of the regiment?",
+    "When is the lunar eclipse?",
+    "Why is the lighthouse closed?",
+    "What colour is the canoe?",
+    "Who stole the bicycle pump?",
+    "Which glue holds porcelain?",
+)
+"""Questions about what hardly anybody notes, half of them general and half personal."""
 
 _SETS = ("own-notes", "chat")
 _WEIGHTS = (0.45, 0.9, 1.3, 1.8)

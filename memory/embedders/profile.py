@@ -26,12 +26,13 @@ class EmbedderProfile:
     less by the share of the question that no memory has, so that meaning leads where no word fits.
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
-    over ``PROBE_QUESTIONS``), *few* the share of it that is subtracted for each factor e below that number, since the
-    best of few chance cosines is lower; *typical* is the cosine of any memory. Doubt counts from them: what a person
-    told proves by how much its cosine is above *unrelated*, and the share of the question's words by *note_words*; a
-    question that is near to everything (above *typical*) proves less, by *generic*. Below *note_bound* it is doubted;
-    turns between people whose best is *clear* above *unrelated* are not. None: it was never measured, and doubt goes by
-    the bounds of the static vectors. Farther than *near* below the bound, nothing is even near.
+    over the questions of ``python -m benchmarks calibrate``), *few* the share of it that is subtracted for each factor
+    e below that number, since the best of few chance cosines is lower; *typical* is the cosine of any memory. Doubt
+    counts from them: what a person told proves by how much its cosine is above *unrelated*, and the share of the
+    question's words by *note_words*; a question that is near to everything (above *typical*) proves less, by *generic*.
+    Below *note_bound* it is doubted; turns between people whose best is *clear* above *unrelated* are not. None: it was
+    never measured, and doubt goes by the bounds of the static vectors. Farther than *near* below the bound, nothing is
+    even near.
     *base*: cosines count from here, where an embedder puts all texts near one another.
     """
 
@@ -58,60 +59,6 @@ class EmbedderProfile:
         """Return *cosines* counted from *base*, so that 1 stays 1."""
         return cosines if not self.base else (cosines - self.base) / (1 - self.base)
 
-
-PROBE_QUESTIONS: Final = (
-    "Who invented the telescope?",
-    "What is the boiling point of lead?",
-    "How do I repair a zip?",
-    "Which river flows through Baghdad?",
-    "What is my favourite board game?",
-    "Who taught me to swim?",
-    "When did I buy a sailing boat?",
-    "How tall is the Matterhorn?",
-    "Which opera did Bellini write last?",
-    "What is the plot of Moby Dick?",
-    "How many strings has a lute?",
-    "Who painted the Night Watch?",
-    "When was the zebra crossing invented?",
-    "What is the recipe for goulash?",
-    "Where can I get my watch repaired?",
-    "Which insects live in my loft?",
-    "How much does an elephant eat?",
-    "Why did the Mayan cities fall?",
-    "What is the square root of 1764?",
-    "Who is the mayor of Palermo?",
-    "Which planet has the most moons?",
-    "What did the plumber say about the geyser?",
-    "How often should I oil a sewing machine?",
-    "When does the mushroom season begin?",
-    "What is my lucky number?",
-    "Who gave me the telescope?",
-    "Which chess opening do I play?",
-    "Where did I bury the time capsule?",
-    "How do you fold a paper crane?",
-    "What is the currency of Laos?",
-    "When did my uncle emigrate to Chile?",
-    "Which perfume does my aunt wear?",
-    "What is the password of the fax machine?",
-    "How deep is the Baltic Sea?",
-    "Who repaired the church organ?",
-    "Which wine goes with venison?",
-    "What is the speed of a falcon?",
-    "When did the volcano erupt?",
-    "Where is my stamp collection?",
-    "How long is a cricket pitch?",
-    "Who wrote the national anthem?",
-    "What did I sell at the flea market?",
-    "Which horse won the race?",
-    "How many teeth has a shark?",
-    "What is the motto of the regiment?",
-    "When is the lunar eclipse?",
-    "Why is the lighthouse closed?",
-    "What colour is the canoe?",
-    "Who stole the bicycle pump?",
-    "Which glue holds porcelain?",
-)
-"""Questions about what hardly anybody notes, half of them general and half personal."""
 
 UNKNOWN_PROFILE: Final = EmbedderProfile()
 """Profile of an unknown embedder: its cosines do not outweigh the words."""

@@ -11,8 +11,8 @@ from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.memory.errors import ArgumentError, EmbedderError
-from tellback.vectorstore import Metric, Space
+from tellback.memory.errors import ArgumentError
+from tellback.vectorstore import Space
 
 EmbeddingKind: TypeAlias = Literal["document", "query"]
 
@@ -145,16 +145,6 @@ def passage_embedder(embedder: Embedder) -> Embedder:
 
 
 _MODEL_MARK = re.compile(r"#[0-9a-f]{12}\Z")
-
-
-def embedder_space(embedder: Embedder) -> Space:
-    """Return the space of *embedder*'s vectors, named by its fingerprint.
-
-    It must know its dimension, which may take a first call.
-    """
-    if embedder.dimension < 1:
-        raise EmbedderError(f"{embedder.fingerprint} does not know its dimension before its first text")
-    return Space(embedder.fingerprint, embedder.dimension, Metric.COSINE)
 
 
 def is_space_of(space: Space, embedder: Embedder) -> bool:

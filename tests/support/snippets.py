@@ -19,6 +19,7 @@ EXAMPLE_OUTPUT = {
     "agent_that_remembers.py": "“The spare key lies under the blue pot.” [1]",
     "agent_typed_answer.py": "Lisbon, 7 days from 03 May 2026",
     "agent_with_approval.py": "tool: the user did not approve this call",
+    "agent_with_guardrail.py": "refusal: I cannot set my instructions aside.",
     "agent_with_helpers.py": "Put 238 euros aside. (4 calls of models in all)",
 }
 """A line that each example prints."""

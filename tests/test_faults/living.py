@@ -1,8 +1,6 @@
 """Seeded run of memory calls: step *n* is the same on a real memory in a file and on a plain model.
 
 Each step is one promise: when it was acknowledged it is there, when it was under way it is there whole or not at all.
-
-Inner parts, on no face: ``tellback.memory.embedders.protocol``.
 """
 
 from __future__ import annotations
@@ -14,8 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tellback.memory import HashingEmbedder, LongTermMemory, Memory, MemoryLayerError, Message, run_sync
-from tellback.memory.embedders.protocol import embedder_space
-from tellback.vectorstore import open_store
+from tellback.vectorstore import Space, open_store
 from tests.test_faults.logged import wrongly_logged
 
 STEPS = (
@@ -79,7 +76,7 @@ class Kept:
         dimension = DIMENSIONS[0] if store.space is None else store.space.dimension
         store.close()
         self._embedder = HashingEmbedder(dimension=dimension)
-        store = open_store(f"sqlite:///{path}", space=embedder_space(self._embedder))
+        store = open_store(f"sqlite:///{path}", space=Space(self._embedder.fingerprint, self._embedder.dimension))
         self.memory = LongTermMemory(store, embedder=self._embedder)
         self.memory.complete_now()
 

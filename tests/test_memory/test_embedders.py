@@ -1,7 +1,6 @@
 """Embedders: the contract, the local table, hashing, and a server that answers nonsense.
 
-Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.local``,
-``tellback.memory.embedders.protocol``, ``tellback.memory.embedders``.
+Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.local``.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ from tellback.memory import (
 from tellback.memory.embedders import local
 from tellback.memory.embedders.batching import split_batches
 from tellback.memory.embedders.local import TokenVectorTable, installed_table
-from tellback.memory.embedders.protocol import embedder_space
 from tellback.memory.http import HttpClient
 from tellback.memory.internals import local_available
 from tellback.memory.testing import EmbedderContract
-from tellback.vectorstore import Metric, MissingExtra, Space
+from tellback.vectorstore import MissingExtra
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")
 
@@ -160,18 +158,6 @@ def test_hashing_features_that_cancel_each_other_still_give_a_vector() -> None:
 def test_an_unusable_dimension_of_the_hashing_embedder_raises(dimension: Any) -> None:
     with pytest.raises(ArgumentError, match="dimension"):
         HashingEmbedder(dimension=dimension)
-
-
-def test_the_space_of_an_embedder_has_its_fingerprint_dimension_and_metric() -> None:
-    assert embedder_space(HashingEmbedder(dimension=8)) == Space("hashing-lexical-1/8", 8, Metric.COSINE)
-
-
-def test_an_embedder_that_does_not_know_its_dimension_has_no_space_yet(server: Asked) -> None:
-    embedder = over_http(server)
-    with pytest.raises(EmbedderError, match="dimension"):
-        embedder_space(embedder)
-    run_sync(embedder.embed(["one"]))
-    assert embedder_space(embedder).dimension == 16
 
 
 @needs_local

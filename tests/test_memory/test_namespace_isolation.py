@@ -6,9 +6,9 @@ of one file (or two stores in memory): in one nothing else is there; in the othe
 with the same ids, keys, sessions and documents, and goes on writing between the calls. Answers and error texts are
 compared; then everything that is left is looked at, taken back and made anew, and that is compared, too.
 
-Inner parts, on no face: ``tellback.memory.embedders.protocol``, ``tellback.memory.export_import.report``,
-``tellback.memory.history.windows``, ``tellback.memory.tables.idempotency_keys``,
-``tellback.memory.tables.soft_deletes``, ``tellback.memory.tables.tombstones``.
+Inner parts, on no face: ``tellback.memory.export_import.report``, ``tellback.memory.history.windows``,
+``tellback.memory.tables.idempotency_keys``, ``tellback.memory.tables.soft_deletes``,
+``tellback.memory.tables.tombstones``.
 """
 
 from __future__ import annotations
@@ -49,14 +49,13 @@ from tellback.memory import (
     SummaryWindow,
     evaluate,
 )
-from tellback.memory.embedders.protocol import embedder_space
 from tellback.memory.export_import.report import ImportMode
 from tellback.memory.history.windows import window_of
 from tellback.memory.internals import Conversation, Summary
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from tellback.memory.tables.soft_deletes import SoftDelete, SoftDeletes
 from tellback.memory.tables.tombstones import Tombstones
-from tellback.vectorstore import Database, NumpyStore, VectorStoreError, open_store
+from tellback.vectorstore import Database, NumpyStore, Space, VectorStoreError, open_store
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 from tests.support.slow import first_fast
 
@@ -108,7 +107,7 @@ class World:
         self._counts: dict[tuple[str, str], int] = {}
         self.embedder = Unreliable()
         clock = lambda: NOW + timedelta(minutes=self.minute)  # noqa: E731 - as a clock is given
-        store = open_store(url, space=embedder_space(self.embedder))
+        store = open_store(url, space=Space(self.embedder.fingerprint, self.embedder.dimension))
         database = getattr(store, "database", None)
         kept = {"clock": clock, "retention": setting.retention}
         self.memory = LongTermMemory(

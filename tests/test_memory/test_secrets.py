@@ -30,8 +30,8 @@ from tellback.memory import (
     open_memory,
 )
 from tellback.memory import run_sync as run
-from tellback.memory.internals import find_secrets, has_luhn_checksum, redact_secrets
-from tellback.memory.secrets.checks import is_card_number, is_password, is_wallet_key
+from tellback.memory.internals import find_secrets, redact_secrets
+from tellback.memory.secrets.checks import has_luhn_checksum, is_card_number, is_password, is_wallet_key
 from tellback.memory.secrets.patterns import SECRET_KINDS
 from tellback.memory.write.policies import no_secrets
 from tellback.vectorstore import open_store
