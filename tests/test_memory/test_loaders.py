@@ -240,7 +240,7 @@ def test_a_pdf_with_too_many_pages_is_refused():
 
 def test_a_missing_library_names_the_install_line(monkeypatch):
     monkeypatch.setattr("tellback.memory.documents.loaders.registry.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"PDF files needs the extra 'docs'.*pip install .*-e '?\S*\[docs\]'"):
+    with pytest.raises(MissingExtra, match=r"PDF files needs the extra 'docs'.*pip install .*\[docs\]"):
         load_document(make_pdf("x"), "a.pdf")
 
 

@@ -177,7 +177,7 @@ def test_a_process_that_embeds_leaves_no_device_id_and_no_queue_of_events(folder
 def test_a_missing_extra_is_named_in_the_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_files, "find_spec", lambda name: None)
     for kind in (OnnxEmbedder, OnnxReranker):
-        with pytest.raises(MissingExtra, match=r"pip install .*-e '?\S*\[encoder\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install .*\[encoder\]"):
             kind(folder)
 
 
