@@ -5,6 +5,7 @@ The parts below ``tellback.agent.assistant`` are the subject; they have no publi
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sqlite3
@@ -254,7 +255,7 @@ def test_rows_of_a_table_become_memories(tellback: CommandLine, tmp_path: Path, 
 
 
 def test_the_text_column_of_a_table_is_given_or_asked_for(tellback: CommandLine, tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
+    path, limit = tmp_path / "t.csv", csv.field_size_limit()
     path.write_text("when,what\n2024-05-06,The roof leaks.\n")
     assert "name the column of t.csv with the words: when, what" in tellback("import", path).err
     assert "a column of t.csv is needed" in tellback("import", path, "--text", "words").err
@@ -262,4 +263,5 @@ def test_the_text_column_of_a_table_is_given_or_asked_for(tellback: CommandLine,
     assert done["kept"] == 1
     (roof,) = tellback.json("memories", "list")["memories"]
     assert (roof["trust"], roof["occurred_at"][:10]) == ("user", "2024-05-06")
+    assert csv.field_size_limit() == limit, "other readers of the process rely on it"
     assert tellback("import", path, "--mode", "replace").code == 2

@@ -405,8 +405,10 @@ def _recover_log(path: Path, components: Sequence[Component]) -> None:
     first frame is torn, whatever texts this process held before would stand in that file. A connection that locks the
     file for itself has its index in memory alone.
     """
-    connection = open_connection(path, Access.WRITE, busy_timeout=0, keep_log=True)
-    with closing(connection), suppress(BusyError), translate_errors(path, connection):
+    with suppress(BusyError), translate_errors(path), ExitStack() as opened:
+        # That alone may meet a lock: the last connection of another process holds one while it closes.
+        connection = open_connection(path, Access.WRITE, busy_timeout=0, keep_log=True)
+        opened.callback(connection.close)
         connection.pragma("locking_mode", "exclusive")
         _check_opened(path, connection, components)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)

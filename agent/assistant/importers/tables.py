@@ -198,10 +198,17 @@ def _csv_rows(file: IO[bytes]) -> Iterator[Mapping[str, Any]]:
         delimiter = dialect.delimiter
     except csv.Error:
         delimiter = ","
-    csv.field_size_limit(_LONGEST_LINE)
     if sample.startswith(BOM_UTF8):
         file.seek(len(BOM_UTF8))
-    for row in csv.DictReader((line.decode(encoding, "replace") for line in file), delimiter=delimiter):
+    rows = csv.DictReader((line.decode(encoding, "replace") for line in file), delimiter=delimiter)
+    while True:
+        limit = csv.field_size_limit(_LONGEST_LINE)  # that of the whole process, whose other readers rely on it
+        try:
+            row = next(rows, None)
+        finally:
+            csv.field_size_limit(limit)
+        if row is None:
+            return
         yield {name: value for name, value in row.items() if isinstance(name, str)}
 
 
