@@ -25,6 +25,7 @@ from .documents.knowledge_base import DocumentInfo as DocumentInfo
 from .documents.loaders.workers import MEMORY_LIMITED as MEMORY_LIMITED
 from .documents.sentences import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.table_rows import quoted_text as quoted_text
+from .embedders.encoder_files import encoder_available as encoder_available
 from .embedders.fingerprint import PROBES as PROBES
 from .embedders.local import LocalWordVectors as LocalWordVectors
 from .embedders.local import local_available as local_available
@@ -32,7 +33,6 @@ from .embedders.profile import EmbedderProfile as EmbedderProfile
 from .embedders.profile import known_profile as known_profile
 from .embedders.protocol import Embeddings as Embeddings
 from .embedders.protocol import Truncation as Truncation
-from .embedders.sentence_encoder import encoder_available as encoder_available
 from .evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from .evaluation.bootstrap import bootstrap as bootstrap
 from .evaluation.evaluation import Evaluation as Evaluation

@@ -16,9 +16,10 @@ from tellback.memory.backups import RestoreReport, restore_file_from
 from tellback.memory.codec import DECLARED_FIELDS
 from tellback.memory.documents.manifest import ManifestTables, attach_documents
 from tellback.memory.embedders.cache import EmbeddingCacheTables
+from tellback.memory.embedders.encoder_files import encoder_available
 from tellback.memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
 from tellback.memory.embedders.protocol import Embedder, checked_embedder, is_space_of
-from tellback.memory.embedders.sentence_encoder import SentenceEncoder, encoder_available
+from tellback.memory.embedders.sentence_encoder import SentenceEncoder
 from tellback.memory.entry_store import database_for
 from tellback.memory.errors import ArgumentError, EmbedderError, store_errors
 from tellback.memory.history.retention import Retention, checked_retention

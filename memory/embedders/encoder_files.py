@@ -45,7 +45,7 @@ class EncoderFiles:
     weights: dict[str, NDArray[Any]]
 
 
-def encoder_installed() -> bool:
+def encoder_available() -> bool:
     """Return whether the package with the weights is installed; imports nothing of it."""
     folder = _resources()
     return folder is not None and all((folder / name).is_file() for name in _SHA256)
@@ -68,23 +68,22 @@ def cache_folder() -> Path:
     return user_cache() / f"sentence-encoder-{_FORMAT}-{WEIGHTS_MARK}"
 
 
-def check_encoder_files() -> None:
-    """Check the installed files by their SHA-256; raise ``MissingExtra`` or ``EmbedderError``."""
+def _checked_resources() -> Path:
+    """Return the folder of the installed files, whose SHA-256 is right; raise ``MissingExtra`` or ``EmbedderError``."""
     resources = _resources()
-    if resources is None or not encoder_installed():
+    if resources is None or not encoder_available():
         raise MissingExtra("the sentence encoder", EXTRA)
     for name, expected in _SHA256.items():
         with (resources / name).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != expected:
             raise EmbedderError(f"{resources / name}: not the weights that were expected (SHA-256 {digest[:12]}…)")
+    return resources
 
 
 def convert_encoder_files(folder: Path) -> None:
     """Check the installed files and write them, converted, to *folder*: whole or not at all, for this user alone."""
-    check_encoder_files()
-    resources = _resources()
-    assert resources is not None
+    resources = _checked_resources()
 
     def write(made: Path) -> None:
         write_arrays(made / _WEIGHTS_FILE, dict(_read_weights(resources / "weights.npz")))

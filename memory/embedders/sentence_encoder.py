@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.embedders.batching import check_embedder_input, is_blank
-from tellback.memory.embedders.encoder_files import DIMENSION, WEIGHTS_MARK, encoder_installed, open_encoder_files
+from tellback.memory.embedders.encoder_files import DIMENSION, WEIGHTS_MARK, open_encoder_files
 from tellback.memory.embedders.fingerprint import names_weights
 from tellback.memory.embedders.protocol import Embedder, EmbeddingKind, Embeddings, Truncation, checked_embedder
 from tellback.memory.embedders.sentence_pieces import SentencePieces
@@ -49,11 +49,6 @@ INLINE_CHARACTERS = 300
 """Up to here a question is encoded where it stands: a hop to a thread would take a good part of the time."""
 
 Floats = NDArray[np.float32]
-
-
-def encoder_available() -> bool:
-    """Return whether the weights are installed; imports nothing."""
-    return encoder_installed()
 
 
 class SentenceNetwork:
