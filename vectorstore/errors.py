@@ -181,9 +181,12 @@ class NewerFile(VectorStoreError):
 
 
 class DamageError(VectorStoreError):
-    """Stored bytes are not what was written; ``verify`` lists everything, ``salvage_store`` saves what is readable."""
+    """Stored bytes are not what was written; ``verify`` lists everything, ``salvage_store`` saves what is readable.
 
-    def __init__(self, findings: Sequence[Finding] | str) -> None:
+    *place* names the file where it is not the opened one.
+    """
+
+    def __init__(self, findings: Sequence[Finding] | str, *, place: str = "") -> None:
         self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
         text = findings if isinstance(findings, str) else "; ".join(str(finding) for finding in findings[:3])
-        super().__init__(f"damaged data: {text}")
+        super().__init__(": ".join(filter(None, ("damaged data", place, text))))

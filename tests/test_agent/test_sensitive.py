@@ -82,7 +82,7 @@ def test_a_secret_without_confirmation_is_not_stored(tellback, answer: str) -> N
 def test_without_a_terminal_a_secret_is_stored_only_with_allow_sensitive(tellback) -> None:
     done = tellback("remember", CODE)
     assert (done.code, done.out) == (2, "")
-    assert "--allow-sensitive" in done.err
+    assert "; --allow-sensitive keeps it, marked as sensitive" in done.err
     assert tellback("remember", CODE, "--allow-sensitive").code == 0
     assert [item["text"] for item in kept(tellback)] == [CODE]
 

@@ -84,7 +84,7 @@ def test_restore_refuses_a_damaged_or_foreign_file_and_changes_nothing(path: Pat
         cases[name] = foreign.read_bytes(), DamageError
     for name, (content, error) in cases.items():
         (bad := path.with_name(name)).write_bytes(content)
-        with pytest.raises(error):
+        with pytest.raises(error, match=name):
             restore_memory(bad, path)
     with pytest.raises(ArgumentError, match="no file is there"):
         restore_memory(path.with_name("none.db"), path)

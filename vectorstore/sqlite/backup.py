@@ -187,11 +187,14 @@ def restore_file(
         atomic_write(path, token=token, replace=True) as private,
     ):
         if damage := backup_damage(source):
-            raise DamageError([Finding("backup", damage)])
+            raise DamageError([Finding("backup", damage)], place=str(source))
         reading = open_connection(source, reading_access(source, Access.FROZEN), busy_timeout=0)
         with closing(reading), translate_errors(source, reading):
             copy_pages(reading, private, source, on_progress)
-        check(private)
+        try:
+            check(private)
+        except DamageError as error:  # found in the copy, which nobody knows
+            raise DamageError(error.findings or str(error), place=str(source)) from error
         if missing := is_missing(path):
             return False
         writing = open_connection(private, Access.WRITE, busy_timeout=0)

@@ -141,8 +141,8 @@ def confirm_sensitive(words: str, *, allowed: bool) -> bool:
     if not kinds or allowed:
         return bool(kinds)
     if not sys.stdin.isatty():
-        problem = f"this looks like a secret ({kinds}); needed to keep it, marked, where there is no terminal to ask on"
-        raise typer.BadParameter(problem, param_hint="--allow-sensitive")
+        problem = f"it looks like a secret ({kinds}); --allow-sensitive keeps it, marked as sensitive"
+        raise typer.BadParameter(problem, param_hint="TEXT")
     if not confirm(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
         print_note("tellback: nothing was kept")
         raise typer.Exit(EXIT_FAILED)
