@@ -49,6 +49,7 @@ _SHOWN_CONCERNED = 10
 _RECENT = 10
 _PER_TOPIC = 5
 _GRACE = timedelta(days=7)
+_LEAST_ID_CHARACTERS = 4
 
 ListOrder: TypeAlias = Literal["newest", "oldest"]
 MemoryIds: TypeAlias = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
@@ -291,6 +292,7 @@ class MemoryServerTools:
         What the user said needs the user's agreement: asked by the client, or by a second call with the token.
         """
         (memory,) = await self._changeable([id])
+        id = memory.id
         if may_change("tool", memory):
             report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool", origin=call.client)
             return _done(f"Corrected {report.id}.", [report.id], report.operation)
@@ -317,7 +319,7 @@ class MemoryServerTools:
     async def forget(self, ids: MemoryIds, call: McpCall, confirm: ConfirmToken = None) -> ToolReply:
         """Forget memories, and what repeats them. The user must agree to what goes: the client asks them, or a second
         call brings the token of the first."""
-        await self._changeable(ids)
+        ids = [memory.id for memory in await self._changeable(ids)]
         preview = await self.memory.forget(
             ids, namespace=self.namespace, dry_run=True, actor="tool", approved_by="user"
         )
@@ -401,14 +403,23 @@ class MemoryServerTools:
         return self.sensitive or not memory.sensitive
 
     async def _shown(self, ids: Sequence[str]) -> list[Memory | None]:
-        """Return the memories that may be shown, None in the place of the others."""
-        memories = await self.memory.get(ids, namespace=self.namespace)
+        """Return the memories that may be shown, None in the place of the others; see ``_whole_ids``."""
+        memories = await self.memory.get(await self._whole_ids(ids), namespace=self.namespace)
         return [memory if memory is not None and self._may_show(memory) else None for memory in memories]
+
+    async def _whole_ids(self, ids: Sequence[str]) -> list[str]:
+        """Return *ids*, where one is but the end or beginning of a single id, as lists show people, with the whole."""
+        whole = []
+        for id, memory in zip(ids, await self.memory.get(ids, namespace=self.namespace), strict=True):
+            is_part = memory is None and len(id) >= _LEAST_ID_CHARACTERS
+            found = await self.memory.find_ids(id, namespace=self.namespace, limit=2) if is_part else []
+            whole.append(found[0] if len(found) == 1 else id)
+        return whole
 
     async def _changeable(self, ids: Sequence[str]) -> list[Memory]:
         memories: list[Memory] = []
         for id, memory in zip(ids, await self._shown(ids), strict=True):
-            if memory is None or memory.id != id:
+            if memory is None or not (memory.id.startswith(id) or memory.id.endswith(id)):  # not of a former version
                 raise ToolFailed(_unknown(id))
             if memory.source is not None and memory.source.document is not None:
                 raise ToolFailed(

@@ -117,6 +117,19 @@ async def test_search_and_fetch_have_the_shape_of_deep_research_clients(memory) 
     assert document["metadata"]["said_by"] == "Ana"
 
 
+@pytest.mark.parametrize("cut", [slice(-5, None), slice(0, -1)])
+async def test_the_end_or_beginning_of_one_id_stands_for_it(memory, cut: slice) -> None:
+    id, hidden = await users_memory(memory), await users_memory(memory, "The safe is green.", sensitive=True)
+    async with connected(memory) as served:
+        assert json.loads((await served.call("fetch", id=id[cut])).text)["id"] == id
+        former = await served.call("correct", id=f"{id}@1"[1:], text="I live in Lisbon.")
+        asked = await served.call("forget", ids=[id[cut]])
+        assert (await served.call("forget", ids=[id[cut]], confirm=asked.confirm)).ids == [id]
+        refused = await served.call("fetch", id=hidden[cut])
+    assert (former.error, refused.error) == (True, True)
+    assert hidden not in refused.text
+
+
 async def test_a_long_memory_is_cut_in_lists_and_fetched_in_parts(memory) -> None:
     text = " ".join(f"word{number}" for number in range(9_000))
     id = await users_memory(memory, text)
