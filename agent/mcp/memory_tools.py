@@ -34,6 +34,7 @@ from tellback.agent.mcp.results import (
     StoredMemory,
     UserProfile,
 )
+from tellback.agent.short_ids import short_id
 from tellback.memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
 from tellback.memory.internals import ORIGIN, MemoryPage, Outcome, ProfileEntry, may_change
 from tellback.vectorstore import Filter
@@ -411,15 +412,16 @@ class MemoryServerTools:
         """Return *ids*, where one is but the end or beginning of a single id, as lists show people, with the whole."""
         whole = []
         for id, memory in zip(ids, await self.memory.get(ids, namespace=self.namespace), strict=True):
-            is_part = memory is None and len(id) >= _LEAST_ID_CHARACTERS
-            found = await self.memory.find_ids(id, namespace=self.namespace, limit=2) if is_part else []
-            whole.append(found[0] if len(found) == 1 else id)
+            part, at, revision = id.partition("@")
+            is_part = memory is None and len(part) >= _LEAST_ID_CHARACTERS
+            found = await self.memory.find_ids(part, namespace=self.namespace, limit=2) if is_part else []
+            whole.append(found[0] + at + revision if len(found) == 1 else id)
         return whole
 
     async def _changeable(self, ids: Sequence[str]) -> list[Memory]:
         memories: list[Memory] = []
         for id, memory in zip(ids, await self._shown(ids), strict=True):
-            if memory is None or not (memory.id.startswith(id) or memory.id.endswith(id)):  # not of a former version
+            if memory is None or not (memory.id.startswith(id) or memory.id.endswith(id)):
                 raise ToolFailed(_unknown(id))
             if memory.source is not None and memory.source.document is not None:
                 raise ToolFailed(
@@ -464,7 +466,7 @@ class MemoryServerTools:
             f"{begin}. Show the user what it concerns and ask; only if they agree, call {action} again with the same "
             f"arguments and confirm={token}"
         )
-        lines = "\n".join(f"- {item.id}: {shorten(item.text, 300)}" for item in items)
+        lines = "\n".join(f"- {short_id(item.id)}: {shorten(item.text, 300)}" for item in items)
         output = ChangeResult(done=False, message=message, confirm=token, concerned=items)
         return ToolReply(output, f"{message}\n\n{lines}")
 
@@ -488,11 +490,12 @@ def _unknown(id: str) -> str:
 
 
 def _context_items(hits: Sequence[Hit], items: Sequence[MemoryItem]) -> list[ContextItem]:
-    """Return the *hits* of *items* with the texts as they are shown, for a block of text."""
+    """Return the *hits* of *items* with the texts and short ids as they are shown, for a block of text."""
     shown = zip(hits, items, strict=False)
-    return with_standing(
+    whole = with_standing(
         [replace(item_from_hit(hit, 0), text=item.text, page_breaks=(), score=0.0) for hit, item in shown]
     )
+    return [replace(item, id=short_id(item.id)) for item in whole]
 
 
 def _title(item: ContextItem) -> str:

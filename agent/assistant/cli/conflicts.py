@@ -19,7 +19,8 @@ from tellback.agent.assistant.cli.output import (
     print_table,
     print_text,
 )
-from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_ids, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_ids
+from tellback.agent.short_ids import short_id
 
 
 @with_error_report

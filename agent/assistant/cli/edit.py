@@ -42,9 +42,10 @@ from tellback.agent.assistant.cli.prompts import (
     read_text_argument,
     require_terminal_or_yes,
 )
-from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_ids, resolve_operation, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_ids, resolve_operation
 from tellback.agent.assistant.cli.text_diff import print_difference
 from tellback.agent.assistant.cli.times import parse_time
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory

@@ -31,8 +31,9 @@ from tellback.agent.assistant.cli.output import (
     print_text,
 )
 from tellback.agent.assistant.cli.prompts import choose, confirm, require_terminal_or_yes
-from tellback.agent.assistant.cli.short_ids import resolve_ids, resolve_operation, resolve_session, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_ids, resolve_operation, resolve_session
 from tellback.agent.assistant.cli.times import parse_duration, parse_time
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory

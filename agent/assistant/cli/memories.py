@@ -38,8 +38,9 @@ from tellback.agent.assistant.cli.output import (
     print_text,
     version_line,
 )
-from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_session, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_session
 from tellback.agent.assistant.cli.times import parse_time
+from tellback.agent.short_ids import short_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from tellback.agent.assistant.cli.command_context import run
 from tellback.agent.assistant.cli.errors import EXIT_FAILED
 from tellback.agent.assistant.cli.keyboard import answering_keyboard
 from tellback.agent.assistant.cli.output import one_line, print_note, screen_width, wrap_text
-from tellback.agent.assistant.cli.short_ids import short_id
 from tellback.agent.assistant.cli.text_diff import print_difference
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.approval import ApprovalRequest

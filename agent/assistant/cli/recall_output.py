@@ -26,8 +26,8 @@ from tellback.agent.assistant.cli.output import (
     print_text,
     score_line,
 )
-from tellback.agent.assistant.cli.short_ids import short_id
 from tellback.agent.assistant.local_time import to_local
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory

@@ -12,8 +12,9 @@ from tellback.agent.assistant.cli.errors import EXIT_USAGE, with_error_report
 from tellback.agent.assistant.cli.options import JsonOption, parse_scopes, with_options
 from tellback.agent.assistant.cli.output import fit_line, format_minute, one_line, print_json, print_note, print_text
 from tellback.agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
-from tellback.agent.assistant.cli.short_ids import resolve_ids, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_ids
 from tellback.agent.assistant.cli.times import parse_time
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.memory import Memory, Report

@@ -23,7 +23,8 @@ from tellback.agent.assistant.cli.output import (
     print_table,
     print_text,
 )
-from tellback.agent.assistant.cli.short_ids import resolve_session, short_id
+from tellback.agent.assistant.cli.short_ids import resolve_session
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory

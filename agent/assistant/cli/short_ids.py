@@ -6,7 +6,6 @@ characters that only one id begins or ends with are enough.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -14,27 +13,14 @@ from typing import TYPE_CHECKING, Final
 from tellback.agent.assistant.cli.command_context import run
 from tellback.agent.assistant.cli.listing import changed_since_listed, listed_id, listing_number
 from tellback.agent.assistant.cli.output import fit_line, one_line, print_note
+from tellback.agent.short_ids import MADE_BY_US
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
 
-SHORT_LENGTH: Final = 5
 _LEAST_LENGTH: Final = 4
 _SHOWN_CANDIDATES: Final = 5
 _OPERATIONS_SEARCHED: Final = 10_000
-_MADE_BY_US: Final = re.compile(
-    r"[0-9a-hjkmnp-tv-z]{16}|k[0-9a-hjkmnp-tv-z]{20}|c[a-z2-7]{16}"  # a memory, one with a key, a passage
-    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # a session
-)
-_OF_ANOTHER_PROGRAM: Final = re.compile(r"[a-z-]+:[\w-]{16,}")
-
-
-def short_id(id: str) -> str:
-    """Return the end of a generated id, or of another program's session; a name that a person gave stays whole."""
-    if _OF_ANOTHER_PROGRAM.fullmatch(id):
-        return f"{id.partition(':')[0]}:{id[-SHORT_LENGTH:]}"
-    base, separator, revision = id.partition("@")
-    return base[-SHORT_LENGTH:] + separator + revision if _MADE_BY_US.fullmatch(base) else id
 
 
 def resolve_ids(opened: OpenedMemory, words: Sequence[str], *, changes: bool = False) -> list[str]:
@@ -95,7 +81,7 @@ def resolve_operation(opened: OpenedMemory, word: str) -> str:
 
     if listing_number(word) is not None:
         return listed_id("operations", opened, word, changes=True)[0]
-    return word if _MADE_BY_US.fullmatch(word) else _only_match(word, matches)
+    return word if MADE_BY_US.fullmatch(word) else _only_match(word, matches)
 
 
 def _beginning_or_ending(ids: Iterable[str], part: str) -> Iterable[str]:

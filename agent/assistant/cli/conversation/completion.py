@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 from tellback.agent.assistant.cli.command_context import run
 from tellback.agent.assistant.cli.conversation.slash_commands import GENERAL_COMMANDS, SLASH_COMMANDS, Argument
 from tellback.agent.assistant.cli.output import one_line
-from tellback.agent.assistant.cli.short_ids import short_id
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,10 +28,10 @@ from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from tellback.agent.assistant.cli.keyboard import quiet_keyboard
 from tellback.agent.assistant.cli.output import one_line, print_json, print_note, screen_width
 from tellback.agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
-from tellback.agent.assistant.cli.short_ids import short_id
 from tellback.agent.assistant.cli.text_diff import print_difference
 from tellback.agent.assistant.resident.host import Host, hosted
 from tellback.agent.assistant.resident.wire import terminal_name
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.cli.conversation.facts import FactWorker, KeptFacts

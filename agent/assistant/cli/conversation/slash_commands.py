@@ -20,7 +20,7 @@ from tellback.agent.assistant.cli.command_context import run
 from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
 from tellback.agent.assistant.cli.listing import listing_number
 from tellback.agent.assistant.cli.output import hang, one_line, print_note, print_text
-from tellback.agent.assistant.cli.short_ids import short_id
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.cli.conversation.session import ChatSession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
 from tellback.agent.assistant.cli.output import format_count, one_line
-from tellback.agent.assistant.cli.short_ids import short_id
+from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.cli.conversation.facts import KeptFacts
