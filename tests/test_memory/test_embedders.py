@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tellback.memory.embedders.local as local
 from tellback.memory import (
     ArgumentError,
     EmbedderError,
@@ -28,7 +29,6 @@ from tellback.memory import (
     OpenAICompatibleEmbedder,
     run_sync,
 )
-from tellback.memory.embedders import local
 from tellback.memory.embedders.batching import split_batches
 from tellback.memory.embedders.local import TokenVectorTable, installed_table
 from tellback.memory.http import HttpClient

@@ -44,7 +44,7 @@ from tellback.memory.codec import to_metadata
 from tellback.memory.export_import import reader
 from tellback.memory.export_import.codec import version_fields
 from tellback.memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
-from tellback.vectorstore.engines import base, sqlite_store
+from tellback.vectorstore.engines import base, table_store
 from tellback.vectorstore.persisted_names import EXPORT_FORMAT
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sample, sealed
 
@@ -1285,7 +1285,7 @@ def peak(work):
 
 @pytest.mark.slow
 def test_the_peak_memory_of_export_and_import_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
-    sizes = ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (base, "PAGE_SIZE"), (sqlite_store, "PAGE_SIZE"))
+    sizes = ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (base, "PAGE_SIZE"), (table_store, "PAGE_SIZE"))
     for module, name in sizes:
         monkeypatch.setattr(module, name, 4)
     most = {}

@@ -5,9 +5,12 @@ Inner parts, on no face: ``tellback.memory.write``.
 
 import asyncio
 import itertools
+import tempfile
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -105,10 +108,20 @@ item = st.builds(
 )
 
 
+@cache
+def empty_snapshot():
+    """Return the address of a saved empty memory: what opens it has the same key, of which ids are made."""
+    address = f"numpy:///{Path(tempfile.mkdtemp()) / 'empty'}"
+    store = open_store(address)
+    assert LongTermMemory(store).tombstones.key
+    store.save()
+    return address
+
+
 def opened(policies, embedder):
     numbers = itertools.count()
     return LongTermMemory(
-        open_store("numpy:"),
+        open_store(empty_snapshot()),
         embedder=embedder,
         policies=[POLICIES[name] for name in policies],
         clock=lambda: NOW,

@@ -1,6 +1,6 @@
 """Meaning of filters, and values that are no filter.
 
-Inner parts, on no face: ``tellback.vectorstore.filters``.
+Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.json_values``.
 """
 
 import json
