@@ -96,7 +96,7 @@ class ContextItem(Sourced):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grounding:
-    """What an answer is grounded on, as data: the prompt alone (*question*), and the recalled *items*.
+    """Ground of an answer, as data: the prompt alone (*question*), and the recalled *items*.
 
     - *abstain* is the reason to doubt the items: they are not about the question ("nothing"), or by or about somebody
       else ("other"), whom *doubt* names where that is known.

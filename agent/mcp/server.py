@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic.json_schema import GenerateJsonSchema
-
 from tellback.agent.context.rendering import DATA_RULES, ITEM_FORM
 from tellback.agent.errors import AgentError, ToolFailed, shorten
 from tellback.agent.mcp.call import FailureLimit, McpCall
@@ -30,7 +28,7 @@ from tellback.agent.mcp.results import (
     StoredMemory,
     UserProfile,
 )
-from tellback.agent.tools.schema import FunctionParameters
+from tellback.agent.tools.schema import FunctionParameters, UntitledSchema
 from tellback.memory import MemoryLayerError
 from tellback.memory.internals import redact_secrets
 from tellback.vectorstore import MissingExtra, VectorStoreError
@@ -93,13 +91,6 @@ def _served_tools(*, read_only: bool) -> list[_ServedTool]:
     return [tool for tool in served if tool.read_only or not read_only]
 
 
-class _UntitledSchema(GenerateJsonSchema):
-    """Schemas whose fields have no title: it would say the name again, in the context of every client."""
-
-    def field_title_should_be_set(self, schema: object) -> bool:
-        return False
-
-
 class _Asking(Exception):
     def __init__(self, result: mcp_types.InputRequiredResult) -> None:
         self.result = result
@@ -126,7 +117,7 @@ class _Handlers:
                     title=tool.title,
                     description=self.parameters[name].description,
                     input_schema=self.parameters[name].schema,
-                    output_schema=tool.output.model_json_schema(mode="serialization", schema_generator=_UntitledSchema),
+                    output_schema=tool.output.model_json_schema(mode="serialization", schema_generator=UntitledSchema),
                     annotations=mcp_types.ToolAnnotations(
                         title=tool.title,
                         read_only_hint=tool.read_only,

@@ -216,7 +216,7 @@ class WaitPiece:
 
 @dataclass(frozen=True, slots=True)
 class WarningPiece:
-    """What was asked or sent, and is not in the reply as it came: for the developer, in ``RunResult.warnings``."""
+    """Warning for the developer, in ``RunResult.warnings``: something asked or sent is not in the reply as it came."""
 
     text: str
 

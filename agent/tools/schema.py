@@ -95,10 +95,11 @@ _PROBLEM_LENGTH = 200
 _REFUSALS = {"extra_forbidden": "there is no such parameter", "missing": "is missing"}
 
 
-class _UntitledSchema(GenerateJsonSchema):
-    """Leaves out the titles, which repeat the names and cost tokens."""
+class UntitledSchema(GenerateJsonSchema):
+    """Schemas without titles, which repeat the names and cost tokens in the context of a model."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
+        """Return False for every field."""
         return False
 
 
@@ -115,7 +116,7 @@ class FunctionParameters:
         self._context: str | None = None
         self._model = self._make_model(function, texts)
         try:
-            schema = self._model.model_json_schema(schema_generator=_UntitledSchema)
+            schema = self._model.model_json_schema(schema_generator=UntitledSchema)
         except PydanticUserError as error:
             raise ArgumentError("function", function, f"its parameters have no JSON schema ({error})") from error
         schema.pop("title", None)
