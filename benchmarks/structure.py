@@ -23,7 +23,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+import tellback
+
+ROOT = Path(tellback.__file__).parent
 PACKAGES = ("vectorstore", "memory", "agent")
 FOLDER_LIMIT = 16
 """Files beside its ``__init__`` that a folder may have; families of implementations may have more."""
