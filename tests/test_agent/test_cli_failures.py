@@ -140,7 +140,10 @@ def test_a_closed_output_pipe_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     run_command_line(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
     with subprocess.Popen(
-        [*TELLBACK, "--memory", str(path), "memories", "list"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*TELLBACK, "--memory", str(path), "memories", "list", "--full"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as listing:
         assert listing.stdout is not None
         assert listing.stderr is not None
