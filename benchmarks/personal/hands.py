@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
@@ -134,31 +133,3 @@ def _stems(text: str, language: str) -> frozenset[str]:
 @cache
 def _stemmer(language: str) -> Stemmer:
     return Stemmer(_LANGUAGES[language])
-
-
-def add_command(commands: Any) -> None:
-    """Add ``hands`` to the commands."""
-    parser = commands.add_parser("hands", help="check the lives by several hands, and count what is in them")
-    parser.set_defaults(run=_run)
-
-
-def _run(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]) -> int:
-    hands, wrong = open_hands(), 0
-    sentences = Counter(note["text"] for hand in hands for note in hand.notes if len(note["text"]) > 40)
-    for hand in hands:
-        found = [
-            *problems(hand),
-            *(f"shared: {note['text'][:60]}" for note in hand.notes if sentences[note["text"]] > 1),
-        ]
-        answerable = [question for question in hand.questions if question["kind"] not in UNANSWERABLE]
-        apart = sum(shares_no_stem(hand, question) for question in answerable)
-        changed = sum(bool(note.get("changes")) for note in hand.notes)
-        print(
-            f"{hand.name}: {len(hand.notes)} notes, {changed} change an earlier one; {len(hand.facts)} facts; "
-            f"{len(hand.stories)} stories; {len(hand.questions)} questions, {apart} of {len(answerable)} share no stem "
-            f"with their answer; {len(hand.adversary)} near misses; {len(found)} problems"
-        )
-        for line in found:
-            say(f"  {line}")
-        wrong += len(found)
-    return 1 if wrong else 0

