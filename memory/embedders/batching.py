@@ -64,6 +64,18 @@ def split_batches(
         yield texts[start:]
 
 
+def token_batches(texts: Sequence[Sequence[int]], most: int) -> Iterator[tuple[int, int]]:
+    """Cut *texts*, given as ids of tokens, into runs of at most *most* tokens; a longer text is a run of its own."""
+    begin, tokens = 0, 0
+    for end, ids in enumerate(texts):
+        if end > begin and tokens + len(ids) > most:
+            yield begin, end
+            begin, tokens = end, 0
+        tokens += len(ids)
+    if len(texts) > begin:
+        yield begin, len(texts)
+
+
 def truncate_text(text: str, limit: int | None, measure: Callable[[str], int]) -> str:
     """Return as much of *text*, from its beginning, as *measure* counts up to *limit*; at least one character of it."""
     if limit is None or measure(text) <= limit:

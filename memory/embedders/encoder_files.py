@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +31,7 @@ _SHA256: Final = {
 }
 WEIGHTS_MARK: Final = _SHA256["weights.npz"][:16]
 _FORMAT = 2
-_WEIGHTS_FILE = "weights.bin"
+WEIGHTS_FILE: Final = "weights.bin"
 DIMENSION: Final = 256
 _BLOCKS = 17
 """Parts of the token table; token t lies in part t mod 17."""
@@ -53,14 +53,17 @@ def encoder_available() -> bool:
 
 def open_encoder_files() -> EncoderFiles:
     """Map the converted files, which are made where they are missing; the weights are checked then."""
-    folder = cache_folder()
+    return open_converted(cache_folder(), convert_encoder_files)
+
+
+def open_converted(folder: Path, convert: Callable[[Path], None]) -> EncoderFiles:
+    """Map the weights in *folder*, which *convert* makes where it is missing; ``EmbedderError`` if it is damaged."""
     if not folder.is_dir():
-        convert_encoder_files(folder)
+        convert(folder)
     try:
-        weights = map_arrays(folder / _WEIGHTS_FILE)
+        return EncoderFiles(folder, map_arrays(folder / WEIGHTS_FILE))
     except (OSError, ValueError) as error:
-        raise EmbedderError(f"{folder}: the sentence encoder's cache is damaged; delete this folder") from error
-    return EncoderFiles(folder, weights)
+        raise EmbedderError(f"{folder}: the encoder's cache is damaged; delete this folder") from error
 
 
 def cache_folder() -> Path:
@@ -74,11 +77,16 @@ def _checked_resources() -> Path:
     if resources is None or not encoder_available():
         raise MissingExtra("the sentence encoder", EXTRA)
     for name, expected in _SHA256.items():
-        with (resources / name).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != expected:
-            raise EmbedderError(f"{resources / name}: not the weights that were expected (SHA-256 {digest[:12]}…)")
+        check_digest(resources / name, expected)
     return resources
+
+
+def check_digest(path: Path, expected: str) -> None:
+    """Raise ``EmbedderError`` unless the SHA-256 of the file *path* is the *expected* one."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != expected:
+        raise EmbedderError(f"{path}: not the weights that were expected (SHA-256 {digest[:12]}…)")
 
 
 def convert_encoder_files(folder: Path) -> None:
@@ -86,7 +94,7 @@ def convert_encoder_files(folder: Path) -> None:
     resources = _checked_resources()
 
     def write(made: Path) -> None:
-        write_arrays(made / _WEIGHTS_FILE, dict(_read_weights(resources / "weights.npz")))
+        write_arrays(made / WEIGHTS_FILE, dict(_read_weights(resources / "weights.npz")))
         pieces = list(_read_pieces((resources / "sp.model").read_bytes()))
         write_pieces(made, [piece for piece, _ in pieces], [score for _, score in pieces])
 

@@ -1,4 +1,4 @@
-"""Normalization of vectors to length 1, with a check of everything that a server or function returned."""
+"""Normalization of vectors to length 1, with a check of everything that a server or function returned; of layers."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ def normalize_row(values: Any, *, who: str) -> NDArray[np.float32]:
 def invalid_answer(who: str, what: str) -> EmbedderError:
     """Return the error for an answer that cannot be used."""
     return EmbedderError(f"{who} answered {what}")
+
+
+def normalize_layer(
+    values: NDArray[np.float32], gain: NDArray[np.float32], offset: NDArray[np.float32], *, epsilon: float
+) -> NDArray[np.float32]:
+    """Return *values* with mean 0 and deviation 1 in each row, times *gain* plus *offset*: a network's layer norm."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    deviation = np.sqrt(np.einsum("ij,ij->i", centred, centred) / values.shape[1] + epsilon)
+    return np.asarray(centred / deviation[:, None] * gain + offset, np.float32)
 
 
 def _parse_numbers(values: Any, who: str) -> NDArray[np.float64]:

@@ -17,15 +17,16 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.memory.embedders.batching import check_embedder_input, is_blank
+from tellback.memory.embedders.batching import check_embedder_input, is_blank, token_batches
 from tellback.memory.embedders.encoder_files import DIMENSION, WEIGHTS_MARK, open_encoder_files
 from tellback.memory.embedders.fingerprint import names_weights
+from tellback.memory.embedders.normalization import normalize_layer
 from tellback.memory.embedders.protocol import Embedder, EmbeddingKind, Embeddings, Truncation, checked_embedder
 from tellback.memory.embedders.sentence_pieces import SentencePieces
 from tellback.memory.errors import ArgumentError
@@ -65,7 +66,7 @@ class SentenceNetwork:
     def encode(self, texts: Sequence[Sequence[int]]) -> Floats:
         """Return a unit vector for each of *texts*, given as ids of tokens, shape (len(texts), 256)."""
         vectors = np.empty((len(texts), DIMENSION), np.float32)
-        for begin, end in _batches(texts):
+        for begin, end in token_batches(texts, _BATCH_TOKENS):
             vectors[begin:end] = self._encode_batch(texts[begin:end])
         return vectors
 
@@ -76,7 +77,7 @@ class SentenceNetwork:
         tokens = np.concatenate([np.asarray(ids, np.int64) for ids in texts])
         embedded = self._token_vectors(tokens)
         projected = embedded @ self._projection + self._projection_bias
-        projected = _normalize(projected, self._gain, self._offset, self._epsilon)
+        projected = normalize_layer(projected, self._gain, self._offset, epsilon=self._epsilon)
         features = [embedded]
         for number, n in enumerate(_NGRAMS):
             neighbours = _neighbours(starts, lengths, n)
@@ -86,7 +87,9 @@ class SentenceNetwork:
                 grams = padded[neighbours].reshape(len(tokens), n * _WIDTH)
                 branch = branch + np.maximum(grams @ weights[f"{layer}_{n}"] + weights[f"b{layer[1]}_{n}"], 0.0)
             features.append(branch)
-        normal = _normalize(np.concatenate(features, axis=1), weights["ln_g"], weights["ln_b"], self._epsilon)
+        normal = normalize_layer(
+            np.concatenate(features, axis=1), weights["ln_g"], weights["ln_b"], epsilon=self._epsilon
+        )
         sums = np.add.reduceat(normal, starts, axis=0) @ weights["cnn_W"] + lengths[:, None] * weights["cnn_b"]
         return self._dense((sums / np.sqrt(lengths)[:, None]).astype(np.float32))
 
@@ -199,27 +202,9 @@ class SentenceEncoder:
         return f"SentenceEncoder({self.fingerprint!r})"
 
 
-def _batches(texts: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    begin, tokens = 0, 0
-    for end, ids in enumerate(texts):
-        if end > begin and tokens + len(ids) > _BATCH_TOKENS:
-            yield begin, end
-            begin, tokens = end, 0
-        tokens += len(ids)
-    if len(texts) > begin:
-        yield begin, len(texts)
-
-
 def _neighbours(starts: NDArray[np.int64], lengths: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Return the places of the tokens of each token's *n*-gram; the last row of zeros where its text has none."""
     total = int(lengths.sum())
     places = np.arange(total)[:, None] + np.arange(n) - _LEFT[n]
     first, end = np.repeat(starts, lengths)[:, None], np.repeat(starts + lengths, lengths)[:, None]
     return np.where((places >= first) & (places < end), places, total)
-
-
-def _normalize(values: Floats, gain: NDArray[Any], offset: NDArray[Any], epsilon: float) -> Floats:
-    """Return *values* with mean 0 and deviation 1 in each row, times *gain* plus *offset*."""
-    centred = values - values.mean(axis=1, keepdims=True)
-    deviation = np.sqrt(np.einsum("ij,ij->i", centred, centred) / values.shape[1] + epsilon)
-    return np.asarray(centred / deviation[:, None] * gain + offset, np.float32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,12 +19,18 @@ from tellback.memory.embedders.array_files import map_arrays, write_arrays
 
 SPACE: Final = "\u2581"
 """Mark of a blank at the beginning of a piece."""
-UNKNOWN: Final = 0
-_BEGIN, _END = 1, 2
 _UNKNOWN_PENALTY = 10.0
 _INVISIBLE = re.compile("[\u200b\u200e\u200f\ufeff\ufffd]")
 """Characters without a shape that separate words, as the vocabulary was made."""
 _FILE = "pieces.bin"
+
+
+class SpecialPieces(NamedTuple):
+    """Ids of the pieces without text: around each text, and for a letter that no piece has."""
+
+    begin: int = 1
+    end: int = 2
+    unknown: int = 0
 
 
 class PieceGroup(NamedTuple):
@@ -35,12 +41,28 @@ class PieceGroup(NamedTuple):
 
 
 _EMPTY = PieceGroup({}, 0)
+_SPECIAL: Final = SpecialPieces()
+
+
+def normalize(text: str) -> str:
+    """Return *text* in compatibility form (NFKC), its runs of blanks as one ``SPACE``, with one before it."""
+    letters = _INVISIBLE.sub(" ", unicodedata.normalize("NFKC", text))
+    return "".join(SPACE + word for word in letters.split())
 
 
 class SentencePieces:
-    """Tokenizer of the vocabulary that ``write_pieces`` put into *folder*; any thread may call."""
+    """Tokenizer of the vocabulary that ``write_pieces`` put into *folder*; any thread may call.
 
-    def __init__(self, folder: Path) -> None:
+    *normalize* makes of a text the letters that are segmented, blanks as ``SPACE``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        normalize: Callable[[str], str] = normalize,
+        special: SpecialPieces = _SPECIAL,
+    ) -> None:
+        self._normalize, self._special = normalize, special
         arrays = map_arrays(folder / _FILE)
         self._text, self._ids, self._scores = arrays["text"], arrays["ids"], arrays["scores"]
         self._keys, self._firsts, self._offsets = arrays["keys"], arrays["firsts"], arrays["offsets"]
@@ -49,13 +71,15 @@ class SentencePieces:
 
     def ids(self, text: str) -> list[int]:
         """Return the ids of the pieces of *text*, between those of its beginning and end."""
-        letters = normalize(text)
-        return [_BEGIN, *self._segment(letters), _END] if letters else [_BEGIN, UNKNOWN, _END]
+        letters = self._normalize(text)
+        begin, end, unknown = self._special
+        return [begin, *(self._segment(letters) if letters else [unknown]), end]
 
     def _segment(self, letters: str) -> list[int]:
         size = len(letters)
         best = [0.0] + [-np.inf] * size
-        begins, chosen = [0] * (size + 1), [UNKNOWN] * (size + 1)
+        unknown = self._special.unknown
+        begins, chosen = [0] * (size + 1), [unknown] * (size + 1)
         for begin in range(size):
             matched = False
             for group in self._groups_of(letters, begin):
@@ -69,7 +93,7 @@ class SentencePieces:
                         best[end], begins[end], chosen[end] = score, begin, self._ids.item(piece)
             score = best[begin] + self._unknown_score
             if not matched and score > best[begin + 1]:
-                best[begin + 1], begins[begin + 1], chosen[begin + 1] = score, begin, UNKNOWN
+                best[begin + 1], begins[begin + 1], chosen[begin + 1] = score, begin, unknown
         pieces = []
         end = size
         while end > 0:
@@ -96,12 +120,6 @@ class SentencePieces:
         begin, end = self._offsets[place : place + 2].tolist()
         pieces = self._text[begin:end].tobytes().decode().split("\n")[:-1]
         return PieceGroup(dict(zip(pieces, range(first, last), strict=True)), max(map(len, pieces)))
-
-
-def normalize(text: str) -> str:
-    """Return *text* in compatibility form (NFKC), its runs of blanks as one ``SPACE``, with one before it."""
-    letters = _INVISIBLE.sub(" ", unicodedata.normalize("NFKC", text))
-    return "".join(SPACE + word for word in letters.split())
 
 
 def write_pieces(folder: Path, pieces: Sequence[str], scores: Sequence[float]) -> None:
