@@ -6,6 +6,7 @@ on. A caller's own fields are kept under ``meta.NAME``, scopes under ``scope.NAM
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 from operator import attrgetter
@@ -48,6 +49,7 @@ _MONTHS = (
 )
 _TEXT_FIELDS = (
     "kind", "role", "speaker", "session", "key", "actor", "supersedes", "operation", "caption", "utterance_reason",
+    "about", "about_by",
 )  # fmt: skip
 _NUMBER_FIELDS = ("sequence", "importance")
 _FLAG_FIELDS = ("pinned", "disabled", "sensitive", "withdrawn")
@@ -134,9 +136,18 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
 
 
 def with_metadata(entry: Entry, metadata: Metadata) -> Entry:
-    """Return the *entry* of a memory with other *metadata*, and what is indexed of it."""
+    """Return the *entry* of a memory with other *metadata*, and what is indexed of it.
+
+    Where something else is embedded of it then, it waits for its vector.
+    """
     changed = replace(entry, metadata=metadata)
-    return replace(changed, context=entry_context(from_entry(changed)))
+    return without_stale_vector(replace(changed, context=entry_context(from_entry(changed))), entry)
+
+
+def without_stale_vector(changed: Entry, before: Entry) -> Entry:
+    """Return *changed*, which has the vector of *before*, without it where something else is embedded of it."""
+    same = entry_embedding_text(changed) == entry_embedding_text(before)
+    return changed if same else replace(changed, vector=None, no_vector=None)
 
 
 def from_entry(entry: Entry) -> Memory:
@@ -181,12 +192,33 @@ def text_without_caption(entry: Entry) -> str:
 
 
 def entry_text(memory: Memory) -> str:
-    """Return the text of the entry, which is what is embedded: the memory's words, and the caption of its images."""
+    """Return the text of the entry: the memory's words, and the caption of its images."""
     return memory.text + _caption_suffix(memory.caption)
 
 
+def embedding_text(memory: Memory) -> str:
+    """Return what is embedded of *memory*: the text of its entry, after the line that says what it is about."""
+    return _after_line(memory.about, entry_text(memory))
+
+
+def entry_embedding_text(entry: Entry) -> str:
+    """As ``embedding_text``, for a memory as it is stored."""
+    return _after_line(entry.metadata.get("about", ""), entry.text)
+
+
+def erased_texts(entries: Iterable[Entry]) -> frozenset[str]:
+    """Return the texts of *entries*, and what is embedded of them."""
+    return frozenset(text for entry in entries for text in (entry.text, entry_embedding_text(entry)))
+
+
+def _after_line(about: str, text: str) -> str:
+    return f"{about}: {text}" if about else text
+
+
 def entry_context(memory: Memory) -> str:
-    """Return what is indexed with the text and is not part of it: date, speaker and tags, or title and headings."""
+    """Return what is indexed with the text and is not part of it: date, speaker and tags, or title and headings; then
+    the line that says what it is about.
+    """
     parts: list[str] = []
     if memory.source is not None and memory.source.document is not None:
         parts = [memory.source.title or "", *memory.source.heading]
@@ -195,6 +227,7 @@ def entry_context(memory: Memory) -> str:
             moment = memory.occurred_at
             parts.append(f"{moment.day} {_MONTHS[moment.month - 1]}, {moment.year}")
         parts += [memory.speaker or "", ", ".join(memory.tags)]
+    parts.append(memory.about)
     return "\n".join([part for part in parts if part])
 
 

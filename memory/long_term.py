@@ -566,12 +566,14 @@ class LongTermMemory:
         expect: int | None = None,
         sensitive: bool = False,
         origin: str = "",
+        about: str | None = None,
         **caller: Unpack[CallerOptions],
     ) -> Report:
         """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
 
         *origin* names the program through which it is corrected; "" leaves that of the old version. *sensitive* marks
-        it, as ``Memory.sensitive`` does what is remembered; what was marked stays so.
+        it, as ``Memory.sensitive`` does what is remembered; what was marked stays so. *about* is the line that says
+        what it is about then; without it a caller's line stays, and one of a model goes with the old words.
         An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
         revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
         than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
@@ -585,6 +587,7 @@ class LongTermMemory:
             expect=expect,
             sensitive=sensitive,
             origin=origin,
+            about=about,
         )
 
     async def merge(

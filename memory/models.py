@@ -18,6 +18,14 @@ Kind: TypeAlias = str
 
 Actor: TypeAlias = Literal["user", "assistant", "tool", "document", "system"]
 
+AboutAuthor: TypeAlias = Literal["", "caller", "model", "head"]
+"""Author of the line that says what a memory is about: whoever stored it, the memory's own model, a trained head."""
+
+ABOUT_AUTHORS: Final[tuple[AboutAuthor, ...]] = ("caller", "model", "head", "")
+"""Authors from the best to none: a line of a later one never overwrites that of an earlier one."""
+
+MAX_ABOUT_LENGTH: Final = 200
+
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -139,6 +147,11 @@ class Memory:
     at writing, where the caller does not. *evidence* promotes a memory that states nothing (True), or demotes one
     (False); None leaves it to the kind. *repeated* names when and where the same was kept again.
 
+    *about* is a derived line of 3 to 10 words on its own: the attribute, and the person or thing by name, without the
+    value ("spare house key: who keeps it"); one line, ``MAX_ABOUT_LENGTH`` characters at most. It is searched and
+    embedded with the text, and is no evidence: it is never quoted. *about_by* is who made it: "caller" (whoever stored
+    the memory, such as a client's model), "model" (the memory's own, in the background) or "head" (a trained one).
+
     *replaces* names memories that hold no longer since this one's time (``valid_from``, else ``occurred_at``, else
     ``recorded_at``): writing it ends them there. They stay, as memories of their own time.
 
@@ -177,6 +190,8 @@ class Memory:
     supersedes: str | None = None
     operation: str | None = None
     caption: str = ""
+    about: str = ""
+    about_by: AboutAuthor = ""
     utterance: UtteranceKind | None = None
     utterance_reason: str = ""
     evidence: bool | None = None

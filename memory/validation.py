@@ -13,7 +13,17 @@ from functools import partial
 from typing import Any, Final, cast, get_args
 
 from tellback.memory.errors import ArgumentError
-from tellback.memory.models import Actor, Memory, Repetition, Source, Trust, UtteranceKind, choice
+from tellback.memory.models import (
+    MAX_ABOUT_LENGTH,
+    AboutAuthor,
+    Actor,
+    Memory,
+    Repetition,
+    Source,
+    Trust,
+    UtteranceKind,
+    choice,
+)
 from tellback.memory.timestamps import to_aware
 from tellback.vectorstore.internals import check_text, plain_json
 
@@ -37,6 +47,7 @@ def checked_memory(item: object, *, zone: tzinfo | None = None, argument: str = 
             raise ArgumentError(f"{argument}.{field}", getattr(memory, field), expected)
     fields = {name: check(getattr(memory, name), f"{argument}.{name}") for name, check in _FIELD_CHECKS.items()}
     fields |= _checked_times(memory, zone, argument)
+    fields["about_by"] = (fields["about_by"] or "caller") if fields["about"] else ""
     changed = {name: value for name, value in fields.items() if getattr(memory, name) is not value}
     return replace(memory, **changed) if changed else memory  # a copy of a value is the value
 
@@ -114,6 +125,21 @@ def _checked_times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[s
     return times
 
 
+def checked_about(value: object, argument: str) -> str:
+    """Return *value* if it can say what a memory is about: one line of bounded length, or "" for none."""
+    text = checked_text(value, argument).strip()
+    if len(text) > MAX_ABOUT_LENGTH or len(text.splitlines()) > 1 or "\0" in text:
+        raise ArgumentError(argument, value, f"one line of at most {MAX_ABOUT_LENGTH} characters is needed")
+    return text
+
+
+def checked_about_author(value: Any, argument: str) -> AboutAuthor:
+    """Return *value* if it is an author of such lines; "" is none."""
+    if value not in get_args(AboutAuthor):
+        raise ArgumentError(argument, value, f"one of {', '.join(filter(None, get_args(AboutAuthor)))} is needed")
+    return cast("AboutAuthor", value)
+
+
 def checked_number(value: object, argument: str, expected: str, fits: Callable[[float], bool]) -> float:
     """Return *value* if it is a finite number that *fits*; *expected* says what is needed."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits(value) or not math.isfinite(value):
@@ -186,6 +212,8 @@ _FIELD_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys(("role", "speaker", "session", "key", "supersedes", "operation"), _optional(checked_label)),
     "kind": checked_label,
     "caption": checked_text,
+    "about": checked_about,
+    "about_by": checked_about_author,
     **dict.fromkeys(("pinned", "disabled", "sensitive"), checked_bool),
     "sequence": _optional(checked_int),
     "importance": checked_importance,

@@ -27,7 +27,7 @@ class CachedVectorEraser:
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``, but the count is always 0: a count would tell of equal texts in other namespaces."""
-        from tellback.memory.codec import to_entry
+        from tellback.memory.codec import embedding_text
         from tellback.memory.messages import calls_by_message
         from tellback.memory.models import Memory
         from tellback.memory.write.memory_writer import memory_from_message
@@ -40,7 +40,7 @@ class CachedVectorEraser:
             for row, row_calls in zip(rows, calls, strict=True)
         )
         # the text of a message was embedded as it was before the policies
-        embedded = (to_entry(memory).text for memory in memories if isinstance(memory, Memory))
+        embedded = (embedding_text(memory) for memory in memories if isinstance(memory, Memory))
         self.embedding.forget(sorted(gone.texts.union(embedded)))
         return 0
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import chain, islice
 from typing import Final
 
-from tellback.memory.codec import from_entry
+from tellback.memory.codec import erased_texts, from_entry
 from tellback.memory.entry_store import ERASED_PAGE_SIZE, EntryStore
 from tellback.memory.erasure.backreferences import remove_backreferences
 from tellback.memory.erasure.backup_eraser import BackupEraser, BackupErasure, ForgottenPart
@@ -108,7 +108,7 @@ class MemoryEraser:
             soft_deleted = self._soft_deleter.split(plan.memories, plan.texts, namespace) if final else []
             erased = [entry for _, entry in chain(entries, *(part.entries for part, _ in soft_deleted))]
             _check_may_forget(caller, erased, chain(plan.messages, *(part.messages for part, _ in soft_deleted)))
-            texts = frozenset(entry.text for _, entry in entries)
+            texts = erased_texts(entry for _, entry in entries)
             items = ErasedItems(namespace, now, plan.entries, texts, plan.messages)
             due = due if entries or plan.messages else None
             removed_references = remove_backreferences(self.entries, plan.referring, frozenset(plan.memories))
@@ -159,7 +159,7 @@ class MemoryEraser:
                 if not is_archive(partition):
                     self.tombstones.add(partition, ids, now)
                 self.entries.erase(ids, partition)
-                items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
+                items = ErasedItems(namespace, now, {partition: ids}, erased_texts(page))
                 removed.update(run_erasers(self.erasers, items))
             rows = self.entries.rows.kept(namespace=namespace)
             while messages_page := list(islice(rows, ERASED_PAGE_SIZE)):

@@ -60,7 +60,7 @@ def message_texts(message: Message) -> Iterator[str]:
 _MIN_PREFIX: Final = 8
 _MAX_SEPARATE_SEARCHES: Final = 24
 _MAX_POSITIONS: Final = 100
-_FREE_TEXT_FIELDS: Final = ("title", "heading", "tags")
+_FREE_TEXT_FIELDS: Final = ("title", "heading", "tags", "about")
 
 
 class VerbatimTexts:
@@ -103,7 +103,7 @@ class VerbatimTexts:
         )
 
     def in_entry(self, entry: Entry) -> bool:
-        """Return whether *entry* repeats one of the texts: in text, title, headings, tags or the caller's own fields.
+        """Return whether *entry* repeats one of the texts: in text, title, headings, tags, line or caller's own fields.
 
         Roles, speakers and dates are not searched: forgetting "Ann" does not take all that Ann has said.
         """

@@ -159,7 +159,7 @@ class ImportJob:
         )
 
 
-_content = attrgetter("text", "caption", "kind", "tags", "valid_from", "valid_to", "importance", "expires_at")
+_content = attrgetter("text", "caption", "about", "kind", "tags", "valid_from", "valid_to", "importance", "expires_at")
 
 
 def comparable_content(memory: Memory) -> tuple[object, ...]:

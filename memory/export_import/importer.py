@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tellback.memory.codec import from_entry
+from tellback.memory.codec import erased_texts, from_entry
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.erasure.external_copies import ExternalCopies
 from tellback.memory.errors import ArgumentError, NotTrusted
@@ -178,7 +178,7 @@ class Importer:
         exports, now = self._copies.exports(namespace), self.clock()
         for partition, page in self.entries.pages_to_erase(namespace):
             ids = [entry.id for entry in page]
-            items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
+            items = ErasedItems(namespace, now, {partition: ids}, erased_texts(page))
             run_erasers(self.erasers, items)  # while the passages are there, so that no document gets a tombstone
             self.entries.lifecycle("import").erase(ids, namespace=partition)
         run_erasers(self.erasers, ErasedItems(namespace, now, {}, frozenset(), everything=True))

@@ -17,9 +17,10 @@ _UNSAFE: Final = re.compile(r"[^\w\- ]+")
 
 
 def note_text(memory: Memory) -> str:
-    """Return *memory* as a note: its id, kind, trust, times and tags in the front matter, then its text."""
+    """Return *memory* as a note: id, kind, trust, line, times and tags in the front matter, then its text."""
     times = {name: getattr(memory, name) for name in ("occurred_at", "valid_from", "valid_to", "recorded_at")}
     fields = {"id": memory.id, "kind": memory.kind, "trust": memory.trust.value, "speaker": memory.speaker}
+    fields |= {"about": memory.about, "about_by": memory.about_by}
     fields |= {name: None if moment is None else moment.isoformat() for name, moment in times.items()}
     lines = [f"{name}: {_quoted(value)}" for name, value in fields.items() if value]
     lines += ["tags:", *(f"  - {_quoted(tag)}" for tag in memory.tags)] if memory.tags else []

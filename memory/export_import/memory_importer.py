@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tellback.memory.codec import from_entry, to_entry, to_metadata
+from tellback.memory.codec import embedding_text, from_entry, to_entry, to_metadata
 from tellback.memory.export_import.codec import extra_fields, memory_from_item, vector_from_item, version_fields
 from tellback.memory.export_import.import_job import ImportJob, comparable_content
 from tellback.memory.export_import.reader import ExportLine
@@ -115,7 +115,7 @@ class MemoryImporter:
         vector, no_vector = draft.embedded.vector, None
         if vector is not None and draft.embedded.space != job.entries.follow_space():
             vector = None  # it was made to compare the draft, in a space that is not used any more
-        if memory.text == original.text:
+        if embedding_text(memory) == embedding_text(original):
             if job.vectors and line.fields.get("vector") is not None:
                 vector = vector_from_item(line.fields, job.checked.manifest.space)
             no_vector = line.fields.get("no_vector") if vector is None else None

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from tellback.memory.codec import entry_text, from_entry, to_entry
+from tellback.memory.codec import embedding_text, from_entry, to_entry
 from tellback.memory.export_import.codec import memory_from_item, vector_from_item, without_version_fields
 from tellback.memory.export_import.import_job import ImportJob, comparable_content
 from tellback.memory.export_import.reader import ExportLine, turn_key
@@ -107,7 +107,7 @@ class ImportPolicyCheck:
                 self._facts += 1
                 kept.append(replace(draft.memory, id=draft.memory.id or f"made {self._facts}"))
                 lookup.add(kept[-1])
-        await lookup.forget_unused([] if job.dry_run else [entry_text(memory) for memory in kept])
+        await lookup.forget_unused([] if job.dry_run else [embedding_text(memory) for memory in kept])
         if job.dry_run or job.replaces:
             await asyncio.to_thread(self._add_unwritten, kept, lookup.ready)
             return judged
@@ -126,7 +126,7 @@ class ImportPolicyCheck:
         space = self._unwritten.space
         entries = []
         for memory in memories:
-            embedded = results.get(entry_text(memory), NOT_YET_EMBEDDED)
+            embedded = results.get(embedding_text(memory), NOT_YET_EMBEDDED)
             entries.append(to_entry(memory, vector=embedded.vector if embedded.space == space else None))
         self._unwritten.upsert(entries, namespace=job.partition(None))
 
@@ -137,7 +137,9 @@ class ImportPolicyCheck:
             return {}
         vectors = ((memory_from_item(line.fields), vector_from_item(line.fields, space)) for line in batch)
         return {
-            entry_text(memory): EmbeddedText(vector, space=space) for memory, vector in vectors if vector is not None
+            embedding_text(memory): EmbeddedText(vector, space=space)
+            for memory, vector in vectors
+            if vector is not None
         }
 
     def _makes_facts(self, turn: Sequence[Draft]) -> bool:

@@ -189,7 +189,7 @@ def term_matches(
     for compared_row, share, where in compared:
         if compared_row == NO_ROW:
             continue
-        terms = sorted_distinct(index.text_terms(np.array([compared_row], dtype=np.int64), tags=True)[0])
+        terms = sorted_distinct(index.text_terms(np.array([compared_row], dtype=np.int64), labels=True)[0])
         nearest = chain.from_iterable(
             _nearest_terms(terms, share * similarities) for _, similarities in term_similarities(words, terms, index)
         )

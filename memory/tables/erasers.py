@@ -19,9 +19,9 @@ from tellback.memory.history.protocol import HistoryRow
 class ErasedItems:
     """Entries and messages of a user's *namespace* that one transaction erases.
 
-    *entries* are ids by partition (a namespace of the store), archived versions among them; *texts* what was embedded
-    of them; *messages* the rows of history. *everything*: the whole namespace goes, and each part erases all that it
-    keeps there, whether it is named here or not.
+    *entries* are ids by partition (a namespace of the store), archived versions among them; *texts* their texts,
+    and what was embedded of them; *messages* the rows of history. *everything*: the whole namespace goes, and each
+    part erases all that it keeps there, whether it is named here or not.
     """
 
     namespace: str

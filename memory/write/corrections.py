@@ -15,14 +15,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from tellback.memory.codec import from_entry, to_metadata, with_metadata
+from tellback.memory.codec import entry_embedding_text, from_entry, to_metadata, with_metadata
 from tellback.memory.entry_store import EntryStore, patched_metadata
 from tellback.memory.errors import ArgumentError, RejectedText
 from tellback.memory.models import ORIGIN, Memory, MemoryChange, Operation, Trust
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from tellback.memory.results import KNOWN, Outcome, Report
 from tellback.memory.tables.operation_log import OperationLog
-from tellback.memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
+from tellback.memory.validation import (
+    checked_about,
+    checked_bool,
+    checked_int,
+    checked_label,
+    checked_labels,
+    checked_memory,
+)
 from tellback.memory.write.access_control import Caller
 from tellback.memory.write.draft import Draft, drafts_to_store, with_operation
 from tellback.memory.write.embedding_service import EmbeddedText
@@ -52,8 +59,11 @@ ATTRIBUTE_KINDS: Final = (
     "promote",
     "demote",
     "repeat",
+    "describe",
 )
 """The kinds of operations that change fields in place."""
+_INDEXED_FIELDS: Final = frozenset({"tags", "about"})
+"""Those of them that are indexed with the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ class Attributes:
             return []
         metadata, partition = patched_metadata(entry.metadata, fields), store_namespace(namespace, CONVERSATION)
         expect = {entry.id: entry.revision}
-        if "tags" in fields:  # they are indexed with the text
+        if not _INDEXED_FIELDS.isdisjoint(fields):
             self.entries.store.upsert([with_metadata(entry, metadata)], namespace=partition, expect=expect)
         else:
             self.entries.store.patch({entry.id: metadata}, namespace=partition, expect=expect)
@@ -112,6 +122,7 @@ class Corrections:
         expect: int | None,
         sensitive: bool,
         origin: str,
+        about: str | None,
     ) -> Report:
         """Put *text* in the place of the memory's; validity and origin stay unless given."""
         self.pipeline.entries.lifecycle("correct")
@@ -119,6 +130,7 @@ class Corrections:
         checked_bool(sensitive, "sensitive")
         if expect is not None:
             checked_int(expect, "expect", 1)
+        given_line = None if about is None else checked_about(about, "about")
         told_by = {ORIGIN: checked_label(origin, "origin")} if origin else {}
 
         def corrected(memories: Sequence[Memory]) -> Memory:
@@ -133,6 +145,7 @@ class Corrections:
                 counts_from=None,
                 sensitive=old.sensitive or sensitive,
                 repeated=() if text != old.text else old.repeated,
+                **_line_fields(old, text, given_line),
                 utterance=None if text != old.text else old.utterance,
                 utterance_reason="" if text != old.text else old.utterance_reason,
             )
@@ -150,7 +163,8 @@ class Corrections:
         def merged(memories: Sequence[Memory]) -> Memory:
             memory = merged_memory(memories, text)
             trust = Trust.least([memory.trust, caller.trust])
-            return replace(memory, trust=trust, sensitive=memory.sensitive or sensitive)
+            line = _line_fields(memories[0], text, None)
+            return replace(memory, trust=trust, sensitive=memory.sensitive or sensitive, **line)
 
         return await self._put("merge", checked_ids, merged, caller, argument="merged")
 
@@ -182,7 +196,7 @@ class Corrections:
                 draft = await self._draft(before[0], corrected, caller, lookup, rules, argument=argument)
                 if kind == "correct" and _comparable_fields(draft.memory) == _comparable_fields(old):
                     if lookup is not None:
-                        await lookup.forget_unused([before[0].text])
+                        await lookup.forget_unused([entry_embedding_text(before[0])])
                     return Report(Outcome.DUPLICATE, ids[0], "nothing differs", of=ids[0])
                 new_words = kind == "correct" and draft.memory.text != old.text
                 (draft,) = await self.pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
@@ -237,7 +251,7 @@ class Corrections:
         (judged,) = await self.pipeline.run_policies([draft], caller.namespace, lookup, rules)
         if judged.settled is not None:
             if lookup is not None:
-                await lookup.forget_unused([before.text])
+                await lookup.forget_unused([entry_embedding_text(before)])
             raise RejectedText(judged.settled.reason)
         supersedes, operation = archived_id(before.id, before.revision), self.pipeline.log.new_id()
         memory = replace(
@@ -308,13 +322,25 @@ class Corrections:
         return stale, replace(draft, facts=tuple(facts))
 
 
+def _line_fields(old: Memory, text: str, given: str | None) -> dict[str, Any]:
+    """Return the line that says what *old* is about once it has *text*, with its author.
+
+    Unless one is *given*, that of a model goes with the words that it was made from; a caller's stays.
+    """
+    if given is not None:
+        return {"about": given, "about_by": "caller"}
+    stays = old.about_by == "caller" or text == old.text
+    return {"about": old.about, "about_by": old.about_by} if stays else {"about": "", "about_by": ""}
+
+
 def _statement(memory: Memory) -> tuple[object, ...]:
     return (memory.text.strip(), memory.kind, memory.speaker, memory.derived_from)
 
 
 def _comparable_fields(memory: Memory) -> tuple[object, ...]:
     metadata = {name: value for name, value in memory.metadata.items() if name != NEAR_DUPLICATE_KEY}
-    return (memory.text, memory.kind, memory.tags, memory.valid_from, memory.valid_to, memory.sensitive, metadata)
+    line = (memory.about, memory.about_by)
+    return (memory.text, memory.kind, memory.tags, memory.valid_from, memory.valid_to, memory.sensitive, metadata, line)
 
 
 def merged_memory(memories: Sequence[Memory], text: str) -> Memory:

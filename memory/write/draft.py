@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tellback.memory.codec import entry_text, to_entry
+from tellback.memory.codec import embedding_text, to_entry
 from tellback.memory.errors import MemoryLayerError
 from tellback.memory.models import Actor, Memory
 from tellback.memory.results import Outcome, Report
@@ -74,7 +74,7 @@ class Draft:
     @property
     def text(self) -> str:
         """The text that is embedded."""
-        return entry_text(self.memory)
+        return embedding_text(self.memory)
 
     @property
     def reason(self) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from tellback.memory.codec import entry_embedding_text
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.partitions import parse_store_namespace
 from tellback.memory.results import Outcome, Report
@@ -132,14 +133,14 @@ async def embed_entries(
 ) -> list[EmbeddedText]:
     """Return the answer of *embed* for each entry of *batch*; what *embedder* may not see gets no vector.
 
-    Entries of one text are given to *embed* once.
+    Entries of which one text is embedded are given to *embed* once.
     """
     allowed = [entry for entry in batch if may_embed_entry(entry, embedder)]
     sent: dict[str, Entry] = {}
     for entry in allowed:
-        sent.setdefault(entry.text, entry)
+        sent.setdefault(entry_embedding_text(entry), entry)
     answers = dict(zip(sent, await embed([*sent.values()]) if sent else (), strict=True))
-    by_id = {entry.id: answers[entry.text] for entry in allowed}
+    by_id = {entry.id: answers[entry_embedding_text(entry)] for entry in allowed}
     return [by_id.get(entry.id, NOT_SENT) for entry in batch]
 
 
@@ -157,7 +158,7 @@ def store_each(
         store(batch, embedded)
     except RevisionConflict:
         if len(batch) == 1:
-            forget([batch[0].text])
+            forget([entry_embedding_text(batch[0])])
             return
         for entry, text in zip(batch, embedded, strict=True):
             store_each([entry], [text], store, forget)
@@ -212,7 +213,7 @@ class _BackfillRun:
         return answered
 
     async def _vectors(self, partition: str, batch: Sequence[Entry]) -> Sequence[EmbeddedText]:
-        texts, lane = [entry.text for entry in batch], parse_store_namespace(partition)[1]
+        texts, lane = [entry_embedding_text(entry) for entry in batch], parse_store_namespace(partition)[1]
         return await self.embedding.vectors(texts, partition=lane, patient=self.patient)
 
     def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:

@@ -23,7 +23,17 @@ from tellback.memory.write.draft import Draft
 from tellback.vectorstore import Entry, Filter, Metadata, VectorStore
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at", "evidence", "repeated")
+UNVERSIONED_FIELDS: Final = (
+    "pinned",
+    "disabled",
+    "tags",
+    "importance",
+    "expires_at",
+    "evidence",
+    "repeated",
+    "about",
+    "about_by",
+)
 """Fields that are changed in place, without a new version; the log keeps their old and new values."""
 _BATCH_SIZE: Final = 500
 

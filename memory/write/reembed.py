@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from tellback.memory.codec import entry_embedding_text
 from tellback.memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
 from tellback.memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
 from tellback.memory.entry_store import EntryStore
@@ -257,7 +258,7 @@ class _MigrationRun:
             # another process has filled the rest and switched: it is done
 
     async def _embed(self, partition: str, batch: Sequence[Entry]) -> list[EmbeddedText]:
-        texts = [entry.text for entry in batch]
+        texts = [entry_embedding_text(entry) for entry in batch]
         embedder = partition_embedder(self.embedder, parse_store_namespace(partition)[1])
         answer = checked_embeddings(await embed_detailed(embedder, texts), texts)
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)

@@ -14,11 +14,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from tellback.memory.codec import from_entry, repetition_to_json
+from tellback.memory.codec import from_entry, repetition_to_json, with_metadata
 from tellback.memory.entry_store import EntryStore, patched_metadata
-from tellback.memory.models import ORIGIN, Memory, MemoryChange, Repetition, UtteranceKind
+from tellback.memory.models import ABOUT_AUTHORS, ORIGIN, Memory, MemoryChange, Repetition, UtteranceKind
 from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.results import KNOWN, Outcome, Report
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys
@@ -76,12 +76,18 @@ class RepetitionFolder:
         if not self._holds(stored, draft.memory):
             return draft
         sayings = [repetition_to_json(saying) for saying in _sayings(stored, draft.memory)]
-        if len(sayings) == len(stored.repeated):
+        fields: dict[str, Any] = {} if len(sayings) == len(stored.repeated) else {"repeated": sayings}
+        if draft.memory.trust == stored.trust and draft.memory.about and is_better_line(draft.memory, stored):
+            fields |= {"about": draft.memory.about, "about_by": draft.memory.about_by}
+        if not fields:
             return draft.settle(_duplicate(stored.id))
-        fields = {"repeated": sayings}
         metadata = patched_metadata(entry.metadata, fields)
-        self.entries.store.patch({stored.id: metadata}, namespace=partition, expect={stored.id: entry.revision})
-        old = {"repeated": entry.metadata.get("repeated")}
+        if "about" in fields:
+            renewed = with_metadata(entry, metadata)
+            self.entries.store.upsert([renewed], namespace=partition, expect={stored.id: entry.revision})
+        else:
+            self.entries.store.patch({stored.id: metadata}, namespace=partition, expect={stored.id: entry.revision})
+        old = {name: entry.metadata.get(name) for name in fields}
         change = MemoryChange(stored.id, entry.revision, old=old, new=fields)
         operation = self.log.record(namespace, "repeat", draft.memory.actor, [change])
         return draft.settle(replace(_duplicate(stored.id), operation=operation.id))
@@ -93,6 +99,12 @@ class RepetitionFolder:
             return False
         same_words = comparable_text(stored.text) == comparable_text(memory.text)
         return same_words and stored.trust.rank <= memory.trust.rank and _fields(stored) == _fields(memory)
+
+
+def is_better_line(new: Memory, old: Memory) -> bool:
+    """Return whether the line of *new* may take the place of that of *old*: another one, by no worse an author."""
+    authors = ABOUT_AUTHORS.index
+    return new.about != old.about and authors(new.about_by) <= authors(old.about_by)
 
 
 def comparable_text(text: str) -> str:

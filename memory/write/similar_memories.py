@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.memory.codec import entry_text, from_entry
+from tellback.memory.codec import embedding_text, from_entry
 from tellback.memory.models import Memory
 from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.timestamps import Clock
@@ -112,7 +112,7 @@ _DEFAULT_COUNT: Final = 5
 _EXTRA_CANDIDATES: Final = 8
 """Further results that are fetched, since some have expired or are another's words."""
 _LookupKey: TypeAlias = tuple[str, str, ComparisonKey]
-"""The text of a memory, the text that is embedded of it, and its key."""
+"""The text of a memory, the text that is embedded of it, and what it shares with those it is compared with."""
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class SimilarMemoryLookup:
         embedder = self.embedding.embedder
         if embedder is None or not self.embeds:
             return
-        texts = (entry_text(memory) for memory in memories if may_embed(memory, embedder))
+        texts = (embedding_text(memory) for memory in memories if may_embed(memory, embedder))
         missing = [text for text in dict.fromkeys(texts) if text not in self.tried and text not in self.ready]
         if not missing:
             return
@@ -186,7 +186,7 @@ class SimilarMemoryLookup:
         return sorted(seen, key=lambda other: (-other.similarity, other.memory.id))[:k]
 
     def _compared(self, memory: Memory) -> ComparedMemory:
-        return ComparedMemory(self.ready.get(entry_text(memory), NOT_YET_EMBEDDED).vector, memory)
+        return ComparedMemory(self.ready.get(embedding_text(memory), NOT_YET_EMBEDDED).vector, memory)
 
     def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_LookupKey, list[ComparedMemory]]:
         """Return, for each of *memories*, all different, what is stored in nearly its words or meaning."""
@@ -243,4 +243,4 @@ def _is_same_memory(memory: Memory, other: Memory) -> bool:
 
 
 def _lookup_key(memory: Memory) -> _LookupKey:
-    return memory.text, memory.caption, comparison_key(memory)
+    return memory.text, embedding_text(memory), comparison_key(memory)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
-from tellback.memory.codec import from_entry, with_metadata
+from tellback.memory.codec import from_entry, with_metadata, without_stale_vector
 from tellback.memory.entry_store import EntryStore, patched_metadata
 from tellback.memory.errors import CannotUndo
 from tellback.memory.models import MemoryChange, Operation
@@ -238,7 +238,9 @@ class _InverseOperation:
         version = self._version(change)
         back = restored_entry(version, change.id, **unversioned_values(from_entry(live)), **self._written())
         self._archive(live)
-        self._write(with_metadata(back, patched_metadata(back.metadata, change.old)), live.revision)
+        back = with_metadata(back, patched_metadata(back.metadata, change.old))
+        back = replace(back, vector=version.vector, no_vector=version.no_vector)
+        self._write(without_stale_vector(back, version), live.revision)
         self.entries.hide_versions(live.id, change.old, self.caller.namespace)
         self._flag(change.id)
         return MemoryChange(change.id, live.revision, old=change.new, new=change.old)

@@ -72,6 +72,8 @@ FIELDS = {
     "supersedes": OPTIONAL,
     "operation": OPTIONAL,
     "caption": st.just("") | WORDS,
+    "about": st.just("") | WORDS,
+    "about_by": st.sampled_from(["", "caller", "model", "head"]),
     "utterance": st.none() | st.sampled_from(UtteranceKind),
     "utterance_reason": st.just("") | WORDS,
     "evidence": st.none() | st.booleans(),

@@ -439,7 +439,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         question_bits=draw(st.integers(0, 2**63 - 1)),
         statement_features=draw(st.integers(0, 255)),
         importance=draw(st.floats(0, 1)),
-        tag_words=draw(st.integers(0, len(context))),
+        label_words=draw(st.integers(0, len(context))),
         terms=(context, *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),

@@ -142,7 +142,8 @@ class IndexCache(TableComponent):
         for name in _cached_namespaces(connection):
             try:
                 for number, _, _ in _segment_ids(connection, name):
-                    _read_segment(connection, name, number)
+                    with suppress(OutdatedSegment):
+                        _read_segment(connection, name, number)
             except DamagedSegment:
                 findings.append(Finding(self.name, "what recall derived is not whole", name))
         return findings
@@ -343,6 +344,10 @@ class DamagedSegment(ValueError):
     """Bytes that are no record batch."""
 
 
+class OutdatedSegment(DamagedSegment):
+    """A record batch with the fields of another version of the program: no damage, recall derives it again."""
+
+
 def encode_batch(batch: RecordBatch) -> bytes:
     """Return *batch* as bytes, without its ids."""
     texts = json.dumps({name: getattr(batch, name) for name in _TEXT_PARTS}).encode()
@@ -362,7 +367,7 @@ def decode_batch(data: bytes, ids: tuple[str, ...]) -> RecordBatch:
             numbers = {name: arrays[name].astype(np.int32) for name in _NUMBER_PARTS}
             values = arrays["values"]
         if values.dtype != _STORED_DTYPE:
-            raise DamagedSegment("its fields are not those of a record")
+            raise OutdatedSegment("its fields are not those of a record")
         parts: dict[str, Any] = {**{name: tuple(texts[name]) for name in _TEXT_PARTS}, **numbers}
         batch = RecordBatch(ids=ids, values=values.view(RECORD_DTYPE), **parts)
     except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError) as error:
@@ -397,7 +402,7 @@ def _is_consistent(batch: RecordBatch) -> bool:
     return (
         all(len(part) == len(other) for part, other in pairs)
         and all(_are_offsets(starts, rows, len(spans)) for starts, spans in offsets)
-        and bool((batch.texts >= batch.starts[:-1] + values["tag_words"]).all())
+        and bool((batch.texts >= batch.starts[:-1] + values["label_words"]).all())
         and bool((batch.texts < batch.starts[1:]).all())
         and all(int(part.min(initial=0)) >= 0 and int(part.max(initial=-1)) < size for part, size in numbers)
     )

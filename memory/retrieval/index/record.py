@@ -99,9 +99,9 @@ class IndexRecord:
     *placed* has a *sequence* in its session, an infinite one if only its time is known. *text_features* are bits of
     ``TextFeature``. *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question.
     *statement_features* are bits of ``StatementFeature``, *people* and *relations* as in ``StatementAnalysis``.
-    *terms* are those of the context (heading, caption; *tag_words* of them, the last, are the memory's tags), then of
-    each sentence; *surfaces* the words of the text,
-    *calls* words by which somebody is addressed. *demotion* tells that it states nothing. *trust* is the rank of its
+    *terms* are those of the context (heading, caption; *label_words* of them, the last, are those of its labels:
+    tags, and the line that says what it is about), then of each sentence; *surfaces* the words of the text, *calls*
+    words by which somebody is addressed. *demotion* tells that it states nothing. *trust* is the rank of its
     ``Trust``, 0 the most trusted.
 
     For a query about another time than now, the memory is valid from *counts_from* until before *counts_to*
@@ -121,7 +121,7 @@ class IndexRecord:
     question_bits: int
     statement_features: int
     importance: float
-    tag_words: int
+    label_words: int
     terms: tuple[tuple[str, ...], ...]
     surfaces: tuple[str, ...]
     calls: tuple[str, ...]
@@ -148,9 +148,9 @@ def build_record(
     lexicon: Lexicon,
     zone: tzinfo,
     conversation: bool,
-    tag_terms: Sequence[str] = (),
+    label_terms: Sequence[str] = (),
 ) -> IndexRecord:
-    """Return the record of *entry*; *terms* are those of its context, then of each sentence, *tag_terms* of its tags.
+    """Return the record of *entry*; *terms* are those of its context, then of each sentence; *label_terms* of labels.
 
     *asking* tells for each sentence of a text that has a term whether it is a question. A tool's answer belongs to its
     session, but is no turn of the conversation: it has no neighbours and no text features.
@@ -181,8 +181,8 @@ def build_record(
         statement_features=int(statement.features),
         question_bits=sum(1 << i for i, asks in enumerate(questions) if asks),
         importance=stored_importance(fields),
-        tag_words=len(tag_terms),
-        terms=((*terms[0], *tag_terms), *(tuple(sentence) for sentence in terms[1:])),
+        label_words=len(label_terms),
+        terms=((*terms[0], *label_terms), *(tuple(sentence) for sentence in terms[1:])),
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if is_turn else (),
         people=statement.people,

@@ -40,7 +40,7 @@ RECORD_DTYPE = np.dtype(
         ("question_bits", "<i8"),
         ("statement_features", "<u2"),
         ("importance", "<f8"),
-        ("tag_words", "<u2"),
+        ("label_words", "<u2"),
         ("disabled", "?"),
         ("demotion", "u1"),
         ("trust", "u1"),
@@ -48,7 +48,7 @@ RECORD_DTYPE = np.dtype(
     ]
 )
 """The fields of ``IndexRecord`` with one value a memory, sessions and speakers by number."""
-_MAX_TAG_WORDS = 2**16 - 1
+_MAX_LABEL_WORDS = 2**16 - 1
 _AS_BYTES = np.dtype((np.void, RECORD_DTYPE.itemsize))
 """Whole records: numpy copies them at once, and records with fields field by field, a hundred times as slowly."""
 _PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker"))
@@ -58,7 +58,7 @@ _PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in (
 class RecordBatch:
     """Records in columns; the words of row i lie between ``starts[i]`` and ``starts[i + 1]``.
 
-    The terms of its context come first, until ``texts[i]``, and end with those of its tags. *marks*, between
+    The terms of its context come first, until ``texts[i]``, and end with those of its labels. *marks*, between
     ``mark_starts``, are the occurrences of surface forms: twice the position in *forms*, and 1 more where the word
     began with a small letter. *form_terms* has the term of each form. *calls* are positions in *called*, each of the
     row in *call_rows*; so are *mentions* in *people*, of the row in *mention_rows*, those of a row in the order of
@@ -352,15 +352,16 @@ class RecordExtractor:
                 lexicon=self._lexicon,
                 zone=self._zone,
                 conversation=conversation,
-                tag_terms=self._tag_terms(entry) if conversation else (),
+                label_terms=self._label_terms(entry) if conversation else (),
             )
             for entry, entry_terms in zip(entries, terms, strict=True)
         ]
         return build_batch(records, self.term_of)
 
-    def _tag_terms(self, entry: Entry) -> list[str]:
-        tags = entry.metadata.get("tags")
-        return self._analyzer.terms(", ".join(tags))[:_MAX_TAG_WORDS] if isinstance(tags, list) else []
+    def _label_terms(self, entry: Entry) -> list[str]:
+        tags, about = entry.metadata.get("tags"), entry.metadata.get("about")
+        labels = [*(tags if isinstance(tags, list) else ()), *([about] if isinstance(about, str) else ())]
+        return self._analyzer.terms(", ".join(labels))[:_MAX_LABEL_WORDS]
 
     def terms(self, entry: Entry) -> list[list[str]]:
         """Return the terms of *entry* as ``View.terms`` does: those of its context, then of each sentence."""

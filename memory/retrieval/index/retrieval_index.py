@@ -195,15 +195,17 @@ class RetrievalIndex:
         self.alive.rows[row] = False
         self.ids[row] = ""
 
-    def text_terms(self, rows: NDArray[np.int64], *, tags: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def text_terms(
+        self, rows: NDArray[np.int64], *, labels: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the terms of the texts of *rows* end to end, ``NO_TERM`` after each sentence, and the start of each.
 
-        Every text has at least one end mark, so that none is empty. With *tags*, those of a memory stand before its
-        text: it is found by them, and states nothing by them.
+        Every text has at least one end mark, so that none is empty. With *labels*, those of a memory stand before
+        its text: it is found by them, and states nothing by them.
         """
         begins, ends = self._texts.rows[rows], self._starts.rows[rows + 1]
-        if tags:
-            begins = begins - self.columns["tag_words"][rows]
+        if labels:
+            begins = begins - self.columns["label_words"][rows]
         lengths = ends - begins
         offsets = np.cumsum(lengths) - lengths
         positions = np.arange(int(lengths.sum())) + np.repeat(begins - offsets, lengths)

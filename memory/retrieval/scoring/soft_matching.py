@@ -102,8 +102,8 @@ def term_similarities(
 
 
 def word_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> NDArray[np.float32]:
-    """Return how well each word of the question is matched in each of *rows*, tags too, shape (rows, words)."""
-    terms, starts = index.text_terms(rows, tags=True)
+    """Return how well each word of the question is matched in each of *rows*, labels too, shape (rows, words)."""
+    terms, starts = index.text_terms(rows, labels=True)
     return _span_matches(words, terms, (starts, np.append(starts[1:], len(terms)) - 1), index)
 
 

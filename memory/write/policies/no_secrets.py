@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from tellback.memory.errors import ArgumentError
-from tellback.memory.models import Memory, Trust
+from tellback.memory.models import MAX_ABOUT_LENGTH, Memory, Trust
 from tellback.memory.secrets.patterns import SECRET_KINDS, SecretKind
 from tellback.memory.secrets.scanner import find_secrets, redact_spans
 from tellback.memory.write.policies.base import Action, OnPolicyFailure, PolicyDecision
@@ -27,9 +27,10 @@ class NoSecrets:
 
     *kinds* are the secrets to look for, *also* one's own beside the list.
 
-    Looked through are text, caption, tags, metadata and title. A secret in what names a memory (id, key, session,
-    speaker, scopes, kind, role, the document it is from) refuses it, since a name with a hole is another name. What the
-    user marked ``sensitive`` is kept whole: it was asked about. Conversation history is kept without them, too.
+    Looked through are text, caption, tags, metadata, title and the line that says what it is about. A secret in
+    what names a memory (id, key, session, speaker, scopes, kind, role, the document it is from) refuses it, since a
+    name with a hole is another name. What the user marked ``sensitive`` is kept whole: it was asked about.
+    Conversation history is kept without them, too.
     """
 
     action: Literal["redact", "reject"] = "redact"
@@ -106,6 +107,7 @@ class _Redaction:
             memory,
             text=self.clean(memory.text),
             caption=self.clean(memory.caption),
+            about=self.clean(memory.about)[:MAX_ABOUT_LENGTH],
             tags=tuple(self.clean(tag) for tag in memory.tags),
             metadata={self.clean(name): self._value(name, value) for name, value in memory.metadata.items()},
             source=source,

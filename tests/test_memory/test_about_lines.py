@@ -1,0 +1,183 @@
+"""The line that says what a memory is about: searched and embedded with its text, changed and erased with it.
+
+Inner parts, on no face: ``tellback.memory.codec``.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tellback.memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, NoSecrets, open_memory, run_sync
+from tellback.memory.codec import embedding_text
+from tellback.memory.internals import CONVERSATION, store_namespace
+from tellback.vectorstore import LifecycleStore
+from tests.support.clocks import ManualClock
+from tests.support.forgetting import ToyEmbedder, vector_of
+
+LANE = store_namespace("", CONVERSATION)
+KEY = Memory("Anna has it now.", about="spare house key: who keeps it")
+
+
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store, embedder=ToyEmbedder(), clock=ManualClock())
+
+
+def remembered(memory: LongTermMemory, item: Memory = KEY) -> str:
+    return run_sync(memory.remember(item)).id
+
+
+def get(memory: LongTermMemory, id: str) -> Memory:
+    (found,) = run_sync(memory.get([id]))
+    assert found is not None
+    return found
+
+
+def line(memory: LongTermMemory, id: str) -> tuple[str, str]:
+    found = get(memory, id)
+    return found.about, found.about_by
+
+
+def vector_is_of(memory: LongTermMemory, id: str, text: str) -> bool:
+    (entry,) = memory.store.get([id], namespace=LANE)
+    return entry is not None and entry.vector is not None and bool(abs(entry.vector - vector_of(text)).max() < 1e-6)
+
+
+def test_the_line_is_embedded_before_the_text_and_is_no_part_of_it(memory):
+    id = remembered(memory)
+    assert get(memory, id).text == KEY.text
+    assert vector_is_of(memory, id, "spare house key: who keeps it: Anna has it now.")
+
+
+def test_a_memory_without_a_line_is_embedded_as_it_is_and_has_no_author_of_one(memory):
+    id = remembered(memory, Memory("Anna has it now.", about_by="model"))
+    assert line(memory, id) == ("", "")
+    assert vector_is_of(memory, id, "Anna has it now.")
+
+
+def test_a_line_that_is_given_is_its_callers_unless_somebody_else_is_named(memory):
+    assert line(memory, remembered(memory))[1] == "caller"
+    assert line(memory, remembered(memory, Memory("Max has it.", about="key", about_by="head")))[1] == "head"
+
+
+def test_a_memory_is_found_by_the_words_of_its_line_alone(store):
+    memory = LongTermMemory(store)
+    remembered(memory, Memory("The plumber comes on Friday."))
+    id = remembered(memory)
+    assert run_sync(memory.recall("Who keeps the spare house key?"))[0].memory.id == id
+
+
+@pytest.mark.parametrize(
+    ("fields", "argument"),
+    [
+        ({"about": "two\nlines"}, "item.about"),
+        ({"about": "x" * 201}, "item.about"),
+        ({"about": "a line", "about_by": "somebody"}, "item.about_by"),
+        ({"about": 7}, "item.about"),
+    ],
+)
+def test_a_wrong_line_is_refused_with_its_name_and_what_would_be_right(memory, fields, argument):
+    with pytest.raises(ArgumentError, match=f"^{argument}: .* needed"):
+        run_sync(memory.remember(Memory("Anna has it.", **fields)))
+
+
+def test_a_secret_in_a_line_is_taken_out_before_it_is_stored_or_embedded(store):
+    memory = LongTermMemory(store, embedder=ToyEmbedder(), policies=[NoSecrets()])
+    id = remembered(memory, Memory("Anna knows it.", about="door: PIN is 4821"))
+    assert "4821" not in get(memory, id).about
+    assert vector_is_of(memory, id, embedding_text(get(memory, id)))
+
+
+def test_correcting_the_text_drops_a_models_line_and_keeps_a_callers(memory):
+    by_model = remembered(memory, Memory("Anna has it.", about="spare key", about_by="model"))
+    by_caller = remembered(memory)
+    for id in (by_model, by_caller):
+        run_sync(memory.correct(id, "Bruno has it now."))
+    assert line(memory, by_model) == ("", "")
+    assert line(memory, by_caller) == (KEY.about, "caller")
+    assert vector_is_of(memory, by_model, "Bruno has it now.")
+
+
+def test_a_line_that_is_given_with_a_correction_is_the_memorys(memory):
+    id = remembered(memory, Memory("Anna has it.", about="spare key", about_by="model"))
+    run_sync(memory.correct(id, "The car is red.", about="the car: colour"))
+    assert line(memory, id) == ("the car: colour", "caller")
+
+
+def test_undoing_a_correction_brings_the_line_back_and_a_vector_of_it(memory):
+    id = remembered(memory, Memory("Anna has it.", about="spare key", about_by="model"))
+    report = run_sync(memory.correct(id, "Bruno has it."))
+    run_sync(memory.undo(report.operation))
+    assert line(memory, id) == ("spare key", "model")
+    assert vector_is_of(memory, id, "spare key: Anna has it.")
+
+
+def test_the_same_note_again_gives_the_memory_the_line_that_it_lacked(memory):
+    id = remembered(memory, Memory("Anna has it now."))
+    assert remembered(memory) == id
+    assert line(memory, id) == (KEY.about, "caller")
+    run_sync(memory.flush())
+    assert vector_is_of(memory, id, embedding_text(get(memory, id)))
+    remembered(memory, Memory("Anna has it now.", about="a key", about_by="head"))
+    assert line(memory, id) == (KEY.about, "caller")
+
+
+def test_what_waited_for_its_vector_and_what_is_embedded_anew_are_embedded_with_their_line(store):
+    first = LongTermMemory(store)
+    id = remembered(first)
+    memory = LongTermMemory(store, embedder=ToyEmbedder())
+    run_sync(memory.flush())
+    assert vector_is_of(memory, id, embedding_text(KEY))
+    other = HashingEmbedder(dimension=16)
+    run_sync(memory.reembed(other))
+    (entry,) = store.get([id], namespace=LANE)
+    assert entry.vector.tolist() == pytest.approx(run_sync(other.embed([embedding_text(KEY)]))[0].tolist(), abs=1e-6)
+
+
+def test_forgetting_leaves_no_byte_of_a_line_nor_of_those_that_it_had(tmp_path):
+    """The bytes of the file, its write-ahead log, its caches and the log of operations are looked through."""
+    path = tmp_path / "m.db"
+    lines = ["quokkaberry preserves: shelf", "zanzibarite cellar: which shelf"]
+    memory = open_memory(path, embedder=ToyEmbedder())
+    remembered(memory, Memory("The plumber comes on Friday."))
+    id = remembered(memory, Memory("On the third one.", about=lines[0]))
+    run_sync(memory.recall("Where are the quokkaberry preserves?"))
+    run_sync(memory.correct(id, "On the fourth one.", about=lines[1]))
+    run_sync(memory.recall("Which shelf in the zanzibarite cellar?"))
+    held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert all(line.encode() in held for line in lines)
+    receipt = run_sync(memory.forget([id]))
+    assert run_sync(memory.verify_forgotten(receipt, lines)).gone
+    run_sync(memory.close())
+    held = b"".join(file.read_bytes().lower() for file in tmp_path.rglob("*") if file.is_file())
+    assert not [word for word in (b"quokkab", b"zanzibar") if word in held]
+
+
+def test_a_line_that_repeats_a_forgotten_text_is_forgotten_with_it(memory):
+    told = remembered(memory, Memory("the locker code is 44173921"))
+    id = remembered(memory, Memory("Somebody told me.", about="the locker code is 44173921"))
+    run_sync(memory.forget([told]))
+    assert run_sync(memory.get([id])) == [None]
+
+
+def test_export_import_and_notes_carry_the_line_with_its_author(memory, tmp_path):
+    id = remembered(memory, Memory("Anna has it.", about="spare key", about_by="head"))
+    run_sync(memory.export(tmp_path / "a.jsonl"))
+    run_sync(memory.export_notes(tmp_path / "notes"))
+    (note,) = (tmp_path / "notes").iterdir()
+    assert "about: spare key\nabout_by: head\n" in note.read_text()
+    other = open_memory(tmp_path / "other.db", embedder=ToyEmbedder())
+    run_sync(other.import_(tmp_path / "a.jsonl"))
+    assert line(other, id) == ("spare key", "head")
+    run_sync(other.flush())
+    assert vector_is_of(other, id, "spare key: Anna has it.")
+    run_sync(other.close())
+
+
+def test_a_line_is_a_field_that_can_be_filtered_by(memory):
+    remembered(memory)
+    remembered(memory, Memory("Max said so.", occurred_at=datetime(2026, 1, 1, tzinfo=UTC)))
+    page = run_sync(memory.list(where={"about_by": "caller"}))
+    assert [found.about for found in page] == [KEY.about]
