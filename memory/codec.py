@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from tellback.memory.errors import ArgumentError
 from tellback.memory.models import Memory, Repetition, Source, Trust
@@ -197,22 +197,26 @@ def entry_text(memory: Memory) -> str:
 
 
 def embedding_text(memory: Memory) -> str:
-    """Return what is embedded of *memory*: the text of its entry, after the line that says what it is about."""
-    return _after_line(memory.about, entry_text(memory))
+    """Return what is embedded of *memory*: the text of its entry, behind the line that says what it is about."""
+    return _with_line(memory.about, entry_text(memory))
 
 
 def entry_embedding_text(entry: Entry) -> str:
     """As ``embedding_text``, for a memory as it is stored."""
-    return _after_line(entry.metadata.get("about", ""), entry.text)
+    return _with_line(entry.metadata.get("about", ""), entry.text)
+
+
+LINE_END: Final = "\x1f"
+"""Unit separator, which no line has: it stands between a line and the text that are embedded together."""
+
+
+def _with_line(line: str, text: str) -> str:
+    return f"{line}{LINE_END}{text}" if line else text
 
 
 def erased_texts(entries: Iterable[Entry]) -> frozenset[str]:
     """Return the texts of *entries*, and what is embedded of them."""
     return frozenset(text for entry in entries for text in (entry.text, entry_embedding_text(entry)))
-
-
-def _after_line(about: str, text: str) -> str:
-    return f"{about}: {text}" if about else text
 
 
 def entry_context(memory: Memory) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from tellback.memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
 from tellback.memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
+from tellback.memory.embedders.lines import embed_with_lines, embedded_parts
 from tellback.memory.embedders.probe_pairs import PROBE_TEXTS, measured_profile
 from tellback.memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile, profile_of_fields
 from tellback.memory.embedders.protocol import (
@@ -409,9 +410,10 @@ class EmbeddingService:
 
         What a file's cache holds goes whichever embedder is in use now.
         """
+        parts = embedded_parts(texts)
         if self._cache is not None:
-            self._cache.erase(texts)
-        forget_texts(self.embedder, texts)
+            self._cache.erase(parts)
+        forget_texts(self.embedder, parts)
 
     def kept(self) -> int:
         """Return how many bytes of vectors the file's cache holds, whether it is used now or not. In a thread."""
@@ -471,7 +473,7 @@ class EmbeddingService:
         probing = None if trusted else asyncio.ensure_future(probe_embedder(embedder))
         try:
             answer = checked_embeddings(
-                await embed_detailed(partition_embedder(embedder, partition), texts, kind), texts
+                await embed_with_lines(partition_embedder(embedder, partition), texts, kind), texts
             )
             seen = None if probing is None else await probing
         finally:

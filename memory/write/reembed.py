@@ -16,7 +16,8 @@ from itertools import islice
 
 from tellback.memory.codec import entry_embedding_text
 from tellback.memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
-from tellback.memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
+from tellback.memory.embedders.lines import embed_with_lines, embedded_parts
+from tellback.memory.embedders.protocol import Embedder, checked_embedder, forget_texts, is_space_of
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.errors import ArgumentError, EmbedderError
 from tellback.memory.partitions import parse_store_namespace
@@ -260,7 +261,7 @@ class _MigrationRun:
     async def _embed(self, partition: str, batch: Sequence[Entry]) -> list[EmbeddedText]:
         texts = [entry_embedding_text(entry) for entry in batch]
         embedder = partition_embedder(self.embedder, parse_store_namespace(partition)[1])
-        answer = checked_embeddings(await embed_detailed(embedder, texts), texts)
+        answer = checked_embeddings(await embed_with_lines(embedder, texts), texts)
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(
@@ -278,7 +279,7 @@ class _MigrationRun:
 
     def _forget(self, texts: Sequence[str]) -> None:
         self.embedding.forget(texts)
-        forget_texts(self.embedder, texts)
+        forget_texts(self.embedder, embedded_parts(texts))
 
     def _fill(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         vectors, reasons = {}, {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from tellback.memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, NoSecrets, open_memory, run_sync
@@ -41,14 +42,21 @@ def line(memory: LongTermMemory, id: str) -> tuple[str, str]:
 
 
 def vector_is_of(memory: LongTermMemory, id: str, text: str) -> bool:
+    """Return whether the vector is that of *text*; of line and text, and of the line, where "\\x1f" stands between."""
+    line, mark, rest = text.partition("\x1f")
+    mean = vector_of(f"{line}: {rest}") + vector_of(line) if mark else vector_of(text)
     (entry,) = memory.store.get([id], namespace=LANE)
-    return entry is not None and entry.vector is not None and bool(abs(entry.vector - vector_of(text)).max() < 1e-6)
+    return (
+        entry is not None
+        and entry.vector is not None
+        and bool(abs(entry.vector - mean / np.linalg.norm(mean)).max() < 1e-6)
+    )
 
 
 def test_the_line_is_embedded_before_the_text_and_is_no_part_of_it(memory):
     id = remembered(memory)
     assert get(memory, id).text == KEY.text
-    assert vector_is_of(memory, id, "spare house key: who keeps it: Anna has it now.")
+    assert vector_is_of(memory, id, "spare house key: who keeps it\x1fAnna has it now.")
 
 
 def test_a_memory_without_a_line_is_embedded_as_it_is_and_has_no_author_of_one(memory):
@@ -111,7 +119,7 @@ def test_undoing_a_correction_brings_the_line_back_and_a_vector_of_it(memory):
     report = run_sync(memory.correct(id, "Bruno has it."))
     run_sync(memory.undo(report.operation))
     assert line(memory, id) == ("spare key", "model")
-    assert vector_is_of(memory, id, "spare key: Anna has it.")
+    assert vector_is_of(memory, id, "spare key\x1fAnna has it.")
 
 
 def test_the_same_note_again_gives_the_memory_the_line_that_it_lacked(memory):
@@ -172,7 +180,7 @@ def test_export_import_and_notes_carry_the_line_with_its_author(memory, tmp_path
     run_sync(other.import_(tmp_path / "a.jsonl"))
     assert line(other, id) == ("spare key", "head")
     run_sync(other.flush())
-    assert vector_is_of(other, id, "spare key: Anna has it.")
+    assert vector_is_of(other, id, "spare key\x1fAnna has it.")
     run_sync(other.close())
 
 
