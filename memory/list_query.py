@@ -151,7 +151,7 @@ def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filt
     """Count what *namespace* holds at the moment *now*, or what of it *where* selects."""
     lanes: Counter[str] = Counter({CONVERSATION: 0, DOCUMENTS: 0, ARCHIVE: 0})
     collections: Counter[str] = Counter()
-    counts: dict[str, Counter[str]] = {field: Counter() for field in ("kind", "trust", "tags")}
+    counts: dict[str, Counter[str]] = {field: Counter() for field in ("kind", "trust", "tags", "about_by")}
     flags: Counter[str] = Counter()
     times: list[str] = []
     pending = text_bytes = vector_bytes = 0
@@ -173,6 +173,7 @@ def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filt
             counts["kind"][str(fields.get("kind", ""))] += 1
             counts["trust"][str(fields.get("trust", ""))] += 1
             counts["tags"].update(fields.get("tags", ()))
+            counts["about_by"].update([fields["about_by"]] if "about_by" in fields else ())
             flags.update(name for name in ("pinned", "disabled", "sensitive") if fields.get(name) is True)
             flags["expired"] += str(fields.get("expires_at", "~")) <= moment
             flags["ended"] += str(fields.get("valid_to", "~")) <= moment
@@ -186,6 +187,7 @@ def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filt
         kinds=dict(sorted(counts["kind"].items())),
         trust=dict(sorted(counts["trust"].items())),
         tags=dict(sorted(counts["tags"].items())),
+        lines=dict(sorted(counts["about_by"].items())),
         **{flag: flags[flag] for flag in ("pinned", "disabled", "sensitive", "expired", "ended")},
         pending=pending,
         first=first,

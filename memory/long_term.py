@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
@@ -38,7 +38,7 @@ from tellback.memory.history.history_copy import HistoryCopy
 from tellback.memory.history.protocol import HistoryStorage, checked_history
 from tellback.memory.history.rows import HistoryRows
 from tellback.memory.history.sqlite import SqliteHistory
-from tellback.memory.models import Actor, Memory, Operation, Trust
+from tellback.memory.models import AboutAuthor, Actor, Memory, Operation, Trust
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tellback.memory.results import (
     NEWEST,
@@ -102,8 +102,10 @@ if TYPE_CHECKING:
     from tellback.memory.list_query import ListOrder, ListQuery
     from tellback.memory.messages import Message
     from tellback.memory.pinned import PinnedMemories
-    from tellback.memory.write.corrections import Attributes, Corrections
+    from tellback.memory.write.attributes import Attributes
+    from tellback.memory.write.corrections import Corrections
     from tellback.memory.write.crash_recovery import CrashRecovery
+    from tellback.memory.write.descriptions import Descriptions
     from tellback.memory.write.embedding_backfill import BackfillReport, EmbeddingBackfill
     from tellback.memory.write.memory_writer import MemoryWriter
     from tellback.memory.write.pipeline import WritePipeline
@@ -298,9 +300,15 @@ class LongTermMemory:
 
     @cached_property
     def _attributes(self) -> Attributes:
-        from tellback.memory.write.corrections import Attributes
+        from tellback.memory.write.attributes import Attributes
 
-        return Attributes(self.entries, self.operation_log)
+        return Attributes(self.entries, self.operation_log, self.embedding)
+
+    @cached_property
+    def _descriptions(self) -> Descriptions:
+        from tellback.memory.write.descriptions import Descriptions
+
+        return Descriptions(self._attributes, self._rules)
 
     @cached_property
     def _corrections(self) -> Corrections:
@@ -704,6 +712,18 @@ class LongTermMemory:
         }
         return await self._set("expire", ids, lambda _: fields, caller)
 
+    async def describe(
+        self, lines: Mapping[str, str], *, by: AboutAuthor = "caller", **caller: Unpack[CallerOptions]
+    ) -> Sequence[Report]:
+        """Set the *lines* that say what memories are about, by id ("": none), and embed these memories anew.
+
+        One operation for all of them, or none of them; a report for each, in order. *by* is who made the lines: those
+        of a caller are not overwritten by a model's or a head's, nor a model's by a head's; such a memory stays as it
+        is ("rejected"). Secrets are taken out. Without an embedder they wait for their vector (``deferred``), and are
+        found by their words.
+        """
+        return await self._descriptions.describe(lines, by, Caller(**caller))
+
     async def undo(self, operation: str, **caller: Unpack[CallerOptions]) -> Operation:
         """Undo all of *operation* and return the operation that did so; undoing that one redoes it.
 
@@ -717,7 +737,11 @@ class LongTermMemory:
         id, by = checked_label(operation, "operation"), Caller(**caller)
         if await asyncio.to_thread(self._eraser.has_soft_delete, id, by.namespace):
             return await asyncio.to_thread(self._eraser.restore, id, by)
-        return await asyncio.to_thread(self._undo.undo, id, by)
+        undoing = await asyncio.to_thread(self._undo.undo, id, by)
+        if any("about" in change.new for change in undoing.changes):  # what another line changed waits for its vector
+            self._caught_up.discard(by.namespace)
+            await self._catch_up((), by.namespace)
+        return undoing
 
     async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
@@ -1036,7 +1060,8 @@ class LongTermMemory:
     async def _set(
         self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], Metadata], caller: CallerOptions
     ) -> Operation | None:
-        return await asyncio.to_thread(self._attributes.set, kind, ids, new, Caller(**caller))
+        set_fields = partial(self._attributes.set, kind, ids, lambda entry: new(entry.metadata), Caller(**caller))
+        return await asyncio.to_thread(set_fields)
 
     def _get(self, ids: Sequence[str], keys: Sequence[str], namespace: str) -> _OptionalMemories:
         ids = [*ids, *(self.keys.id_of_key(namespace, key) for key in keys)]

@@ -27,6 +27,11 @@ ABOUT_AUTHORS: Final[tuple[AboutAuthor, ...]] = ("caller", "model", "head", "")
 MAX_ABOUT_LENGTH: Final = 200
 
 
+def is_worse_author(author: AboutAuthor, other: AboutAuthor) -> bool:
+    """Return whether *author* comes after *other*, whose line it may then not overwrite."""
+    return ABOUT_AUTHORS.index(author) > ABOUT_AUTHORS.index(other)
+
+
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 

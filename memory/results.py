@@ -58,6 +58,7 @@ class MemoryPage(Sequence[Memory]):
 class Stats:
     """Contents of one namespace. All but *lanes*, *collections*, *pending* and bytes is of the conversation's lane.
 
+    *lines* counts the memories that say what they are about, by the author of that line.
     *lanes* counts what was said or noted, passages of documents, and earlier versions; *collections* the passages of
     each. *expired* and *ended* ones are in no answer. *first* and *last*: when something was said, or else written.
     *pending* wait for their vector. *text_bytes* and *vector_bytes* are those of the rows, not of the file.
@@ -69,6 +70,7 @@ class Stats:
     kinds: Mapping[str, int]
     trust: Mapping[str, int]
     tags: Mapping[str, int]
+    lines: Mapping[str, int]
     pinned: int
     disabled: int
     sensitive: int

@@ -32,9 +32,11 @@ from tellback.agent.mcp.results import (
     SearchHit,
     SearchResults,
     StoredMemory,
+    Topic,
     UserProfile,
 )
 from tellback.agent.short_ids import short_id
+from tellback.agent.topics import AboutLine, nearest_topics, topics_note
 from tellback.memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
 from tellback.memory.internals import ORIGIN, MemoryPage, Outcome, ProfileEntry, may_change
 from tellback.vectorstore import Filter
@@ -168,6 +170,10 @@ class MemoryServerTools:
         self,
         text: FactText,
         call: McpCall,
+        about: AboutLine = None,
+        replaces: Annotated[
+            list[str] | None, Field(max_length=10, description="Ids of memories that hold no longer since this one.")
+        ] = None,
         tags: Annotated[list[str] | None, Field(max_length=16, description="Words to find it by.")] = None,
         said_at: Annotated[
             datetime | None, Field(description="When it was said or happened, if that was not just now.")
@@ -176,17 +182,42 @@ class MemoryServerTools:
         """Keep a lasting fact, preference, decision or plan of the user for all later conversations.
 
         One fact a call, with names instead of pronouns and dates instead of "today". The same text twice is kept once.
+        Give each a line about its topic, without the answer: it is found by it in other words. Two memories with the
+        same line are of the same thing, and the newer one leads; the reply shows the nearest topics that are there.
         """
-        report = await self.memory.remember(
-            self._note(text, call, tags=tuple(tags or ()), occurred_at=said_at), namespace=self.namespace
+        older = await self._changeable(replaces or ())
+        if users := [memory.id for memory in older if not may_change("tool", memory)]:
+            raise ToolFailed(
+                f"Not stored: {users[0]} is the user's own word. Call correct with that id, which asks them."
+            )
+        note = self._note(
+            text,
+            call,
+            tags=tuple(tags or ()),
+            occurred_at=said_at,
+            replaces=tuple(memory.id for memory in older),
+            about=about or "",
         )
+        report = await self.memory.remember(note, namespace=self.namespace)
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"Not stored: {report.reason}.")
         message = f"{report}: {report.id}."
+        if report.replaced:
+            message += f" Since then {', '.join(report.replaced)} holds no longer."
         if report.may_replace is not None:
             message += f" {report.may_replace} says otherwise; if it holds no longer, call correct with that id."
+        nearest = await nearest_topics(
+            self.memory, text, about or "", own=report.id, namespace=self.namespace, where=self._visible
+        )
+        topics = [Topic(id=memory.id, about=memory.about) for memory in nearest]
+        note_on_topics = topics_note(((topic.id, topic.about) for topic in topics), described=bool(about))
+        message = f"{message} {note_on_topics}".rstrip()
         output = StoredMemory(
-            id=report.id, outcome=report.outcome.value, may_replace=report.may_replace, message=message
+            id=report.id,
+            outcome=report.outcome.value,
+            may_replace=report.may_replace,
+            topics=topics,
+            message=message,
         )
         return ToolReply(output, message)
 
@@ -286,6 +317,7 @@ class MemoryServerTools:
         id: Annotated[str, Field(min_length=1, max_length=500, description="Id of the memory.")],
         text: Annotated[str, Field(min_length=1, max_length=8_000, description="What holds instead, whole.")],
         call: McpCall,
+        about: AboutLine = None,
         confirm: ConfirmToken = None,
     ) -> ToolReply:
         """Put right what a memory says, or what has changed since. The old version stays in its history.
@@ -295,7 +327,9 @@ class MemoryServerTools:
         (memory,) = await self._changeable([id])
         id = memory.id
         if may_change("tool", memory):
-            report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool", origin=call.client)
+            report = await self.memory.correct(
+                id, text, about=about, namespace=self.namespace, actor="tool", origin=call.client
+            )
             return _done(f"Corrected {report.id}.", [report.id], report.operation)
         (item,), _ = self._items([Hit(memory, 0.0)])
         agreed = await call.ask(f"Replace what is remembered?\n\nNow: {item.text}\n\nThen: {text}")
@@ -303,13 +337,13 @@ class MemoryServerTools:
             return _declined()
         if agreed:
             report = await self.memory.correct(
-                id, text, namespace=self.namespace, actor="tool", approved_by="user", origin=call.client
+                id, text, about=about, namespace=self.namespace, actor="tool", approved_by="user", origin=call.client
             )
             return _done(f"Corrected {report.id}; the user agreed.", [report.id], report.operation)
         subject = (self.namespace, f"{id}@{memory.revision}", text)
         if confirm is None or not self.tokens.is_valid(confirm, "correct", subject):
             return self._unconfirmed("correct", subject, [item], "Nothing was changed. This is the user's own word")
-        note = self._note(text, call, tags=memory.tags, replaces=(id,))
+        note = self._note(text, call, tags=memory.tags, replaces=(id,), about=memory.about if about is None else about)
         report = await self.memory.remember(note, namespace=self.namespace, approved_by="user")
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"Not stored: {report.reason}.")
@@ -364,6 +398,7 @@ class MemoryServerTools:
         tags: tuple[str, ...] = (),
         occurred_at: datetime | None = None,
         replaces: tuple[str, ...] = (),
+        about: str = "",
     ) -> Memory:
         return Memory(
             text,
@@ -373,6 +408,7 @@ class MemoryServerTools:
             actor="tool",
             occurred_at=occurred_at,
             replaces=replaces,
+            about=about,
             metadata={ORIGIN: call.client} if call.client else {},
         )
 
@@ -450,6 +486,7 @@ class MemoryServerTools:
                     date=item.date,
                     trust=item.trust,
                     client=_client_of(memory),
+                    about=memory.about if self._may_show(memory) else "",
                     tags=list(memory.tags),
                     pinned=memory.pinned,
                     outdated_by=hit.outdated_by,

@@ -47,6 +47,7 @@ class MemoryItem(BaseModel):
     date: datetime | None = None
     trust: str = ""
     client: Annotated[ShownText, Field(description="Program through which it was stored, or last corrected.")] = ""
+    about: Annotated[ShownText, Field(description="What it is about, as it was stored; no evidence.")] = ""
     tags: list[ShownText] = []
     pinned: bool = False
     outdated_by: Annotated[str | None, Field(description="Id of a newer statement about the same.")] = None
@@ -103,12 +104,20 @@ class DocumentList(BaseModel):
     next_cursor: str | None = None
 
 
+class Topic(BaseModel):
+    """Topic of an earlier memory: its line, and the memory's id."""
+
+    id: str
+    about: ShownText
+
+
 class StoredMemory(BaseModel):
     """Outcome of ``remember``."""
 
     id: str
     outcome: str
     may_replace: Annotated[str | None, Field(description="Older memory that this may replace; see correct.")] = None
+    topics: Annotated[list[Topic], Field(description="What the nearest earlier memories are about.")] = []
     message: str = ""
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from tellback.agent.context.control_markup import defuse
 from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from tellback.agent.context.rendering import render_items
 from tellback.agent.context_items import item_from_hit, with_standing
@@ -24,6 +25,7 @@ from tellback.agent.events import MemoryDegraded
 from tellback.agent.results import MemoryAccess, MemoryPart
 from tellback.agent.tools.base import ToolContext
 from tellback.agent.tools.function import FunctionTool
+from tellback.agent.topics import AboutLine, nearest_topics, topics_note
 from tellback.memory import Hit, LongTermMemory, Memory, MemoryLayerError, RecallResult, Trust
 from tellback.memory.internals import Actor, Outcome, Passages, redact_secrets
 
@@ -133,33 +135,57 @@ class _MemoryTools:
         self,
         text: FactText,
         context: ToolContext,
+        about: AboutLine = None,
         tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
     ) -> str:
-        """Note something in the long-term memory that will matter in later conversations."""
-        return f"Stored as {await self._note(text, context, tags=tuple(tags or ()))}."
+        """Note something in the long-term memory that will matter in later conversations.
 
-    async def replace_memory(self, ids: MemoryIds, text: FactText, context: ToolContext) -> str:
+        Give it a line about its topic, without the answer: it is found by it in other words. Two memories with the
+        same line are of the same thing, and the newer one leads; the reply shows the nearest topics that are there.
+        """
+        return await self._note(text, context, about, tags=tuple(tags or ()))
+
+    async def replace_memory(
+        self, ids: MemoryIds, text: FactText, context: ToolContext, about: AboutLine = None
+    ) -> str:
         """Note what has changed: the memories *ids* held until now, and from now on this does. Nothing is erased."""
         approved_by = await self._authorize(ids, context)
-        return f"Stored as {await self._note(text, context, replaces=tuple(ids), approved_by=approved_by)}."
+        return await self._note(text, context, about, replaces=tuple(ids), approved_by=approved_by)
 
     async def _note(
         self,
         text: str,
         context: ToolContext,
+        about: str | None,
         *,
         tags: tuple[str, ...] = (),
         replaces: tuple[str, ...] = (),
         approved_by: Actor | None = None,
     ) -> str:
-        """Store a note of the model; return its id."""
-        actor, session = _actor_of_call(context), context.session or None
-        note = Memory(text, kind="note", tags=tags, session=session, trust=Trust(actor), actor=actor, replaces=replaces)
+        """Store a note of the model; return its id and the nearest topics, in words."""
+        actor, namespace = _actor_of_call(context), self._namespace(context)
+        note = Memory(
+            text,
+            kind="note",
+            about=about or "",
+            tags=tags,
+            session=context.session or None,
+            trust=Trust(actor),
+            actor=actor,
+            replaces=replaces,
+        )
+        where = None if self.sensitive else NOT_SENSITIVE_FILTER
         with _failing():
-            report = await self.memory.remember(note, namespace=self._namespace(context), approved_by=approved_by)
-        if report.outcome == Outcome.REJECTED:
-            raise ToolFailed(f"not stored: {report.reason}")
-        return report.id
+            report = await self.memory.remember(note, namespace=namespace, approved_by=approved_by)
+            if report.outcome == Outcome.REJECTED:
+                raise ToolFailed(f"not stored: {report.reason}")
+            nearest = await nearest_topics(
+                self.memory, text, about or "", own=report.id, namespace=namespace, where=where
+            )
+        context.scope.trust.record(*(topic.trust for topic in nearest))
+        topics = ((topic.id, defuse(topic.about)) for topic in nearest)
+        older = "" if report.may_replace is None else f" It may replace {report.may_replace}."
+        return f"Stored as {report.id}.{older} {topics_note(topics, described=bool(about))}".rstrip()
 
     async def correct_memory(
         self,

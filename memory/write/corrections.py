@@ -1,27 +1,22 @@
-"""Corrections of memories: new text, an end of validity, a merge, and attributes that change in place.
+"""Corrections of memories: new text, an end of validity, and a merge.
 
 A correction moves the old version to the archive and keeps the id. An end keeps text and vector, and says from when on
 the memory does not hold. A merge makes several memories one, under the id of the first; the others go to the archive.
-
-Attributes change without a version; the log keeps old and new values, and text, vector and validity stay. What hides a
-memory (disabled, expired) hides its earlier versions too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal
 
-from tellback.memory.codec import entry_embedding_text, from_entry, to_metadata, with_metadata
-from tellback.memory.entry_store import EntryStore, patched_metadata
+from tellback.memory.codec import entry_embedding_text, from_entry, to_metadata
 from tellback.memory.errors import ArgumentError, RejectedText
-from tellback.memory.models import ORIGIN, Memory, MemoryChange, Operation, Trust
+from tellback.memory.models import ORIGIN, Memory, MemoryChange, Trust
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from tellback.memory.results import KNOWN, Outcome, Report
-from tellback.memory.tables.operation_log import OperationLog
 from tellback.memory.validation import (
     checked_about,
     checked_bool,
@@ -44,65 +39,7 @@ from tellback.memory.write.provenance import (
     retired_entry,
 )
 from tellback.memory.write.similar_memories import SimilarMemoryLookup
-from tellback.vectorstore import Entry, Metadata, RevisionConflict
-
-AttributeFields: TypeAlias = Mapping[str, Any]
-ATTRIBUTE_KINDS: Final = (
-    "pin",
-    "unpin",
-    "disable",
-    "enable",
-    "tag",
-    "untag",
-    "importance",
-    "expire",
-    "promote",
-    "demote",
-    "repeat",
-    "describe",
-)
-"""The kinds of operations that change fields in place."""
-_INDEXED_FIELDS: Final = frozenset({"tags", "about"})
-"""Those of them that are indexed with the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """Sets attributes of memories in *entries* and records it in the *log*."""
-
-    entries: EntryStore
-    log: OperationLog
-
-    def set(
-        self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], AttributeFields], caller: Caller
-    ) -> Operation | None:
-        """Set the fields that *new* returns for those of each memory (None: no value), on all memories or none.
-
-        Return the operation of that *kind*; None if nothing differs. In a thread.
-        """
-        checked_ids = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
-        with self.entries.transaction():
-            entries = [self.entries.live(id, caller.namespace) for id in checked_ids]
-            caller.check_may_change([from_entry(entry) for entry in entries], kind)
-            changes = [
-                change for entry in entries for change in self.patch(entry, new(entry.metadata), caller.namespace)
-            ]
-            return self.log.record(caller.namespace, kind, caller.actor, changes) if changes else None
-
-    def patch(self, entry: Entry, fields: AttributeFields, namespace: str) -> list[MemoryChange]:
-        """Patch *entry* so that it has *fields*; return what changed, nothing if it had them."""
-        fields = {name: value for name, value in fields.items() if entry.metadata.get(name) != value}
-        if not fields:
-            return []
-        metadata, partition = patched_metadata(entry.metadata, fields), store_namespace(namespace, CONVERSATION)
-        expect = {entry.id: entry.revision}
-        if not _INDEXED_FIELDS.isdisjoint(fields):
-            self.entries.store.upsert([with_metadata(entry, metadata)], namespace=partition, expect=expect)
-        else:
-            self.entries.store.patch({entry.id: metadata}, namespace=partition, expect=expect)
-        self.entries.hide_versions(entry.id, fields, namespace)
-        before = {name: entry.metadata.get(name) for name in fields}
-        return [MemoryChange(entry.id, entry.revision, old=before, new=fields)]
+from tellback.vectorstore import Entry, RevisionConflict
 
 
 @dataclass(frozen=True, slots=True)

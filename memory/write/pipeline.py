@@ -26,6 +26,7 @@ from tellback.memory.tables.tombstones import Tombstones
 from tellback.memory.timestamps import Clock
 from tellback.memory.validation import checked_actor, checked_memory
 from tellback.memory.write.access_control import SENSITIVE_REASON, may_embed
+from tellback.memory.write.attributes import Attributes
 from tellback.memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
 from tellback.memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
 from tellback.memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
@@ -179,11 +180,12 @@ class WritePipeline:
         """Store *drafts* in one transaction; what is there already, or was forgotten, is settled. In a thread."""
         if not any(drafts_to_store(drafts)):
             return list(drafts)
+        attributes = Attributes(self.entries, self.log, self.embedding)
         for attempt in range(MAX_ATTEMPTS):
             try:
                 with self.entries.transaction():
                     unknown = self.settle_known(drafts, namespace)
-                    unknown = RepetitionFolder(self.entries, self.log, self.keys, self.clock).fold(unknown, namespace)
+                    unknown = RepetitionFolder(attributes, self.keys, self.clock).fold(unknown, namespace)
                     keyed = [
                         draft.memory.id
                         for draft in drafts_to_store(unknown)

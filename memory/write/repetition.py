@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tellback.memory.codec import from_entry, repetition_to_json, with_metadata
-from tellback.memory.entry_store import EntryStore, patched_metadata
-from tellback.memory.models import ABOUT_AUTHORS, ORIGIN, Memory, MemoryChange, Repetition, UtteranceKind
+from tellback.memory.codec import from_entry, repetition_to_json
+from tellback.memory.entry_store import EntryStore
+from tellback.memory.models import ORIGIN, Memory, Repetition, UtteranceKind, is_worse_author
 from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.results import KNOWN, Outcome, Report
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys
-from tellback.memory.tables.operation_log import OperationLog
 from tellback.memory.timestamps import Clock
+from tellback.memory.write.attributes import Attributes
 from tellback.memory.write.draft import Draft
 from tellback.vectorstore import Analyzer, lifecycle_of
 
@@ -39,8 +39,7 @@ _CLOSING: Final = ".!\u2026\u3002 "
 class RepetitionFolder:
     """Folds equal notes. It works in the transaction that stores them."""
 
-    entries: EntryStore
-    log: OperationLog
+    attributes: Attributes
     keys: IdempotencyKeys
     clock: Clock
 
@@ -69,7 +68,7 @@ class RepetitionFolder:
     def _fold_into_stored(self, draft: Draft, name: str, namespace: str) -> Draft:
         id = self.keys.get(namespace, name)
         partition = store_namespace(namespace, CONVERSATION)
-        entry = None if id is None else self.entries.store.get([id], namespace=partition)[0]
+        entry = None if id is None else self.attributes.entries.store.get([id], namespace=partition)[0]
         if entry is None:
             return draft
         stored = from_entry(entry)
@@ -77,19 +76,13 @@ class RepetitionFolder:
             return draft
         sayings = [repetition_to_json(saying) for saying in _sayings(stored, draft.memory)]
         fields: dict[str, Any] = {} if len(sayings) == len(stored.repeated) else {"repeated": sayings}
-        if draft.memory.trust == stored.trust and draft.memory.about and is_better_line(draft.memory, stored):
-            fields |= {"about": draft.memory.about, "about_by": draft.memory.about_by}
-        if not fields:
+        about, author = draft.memory.about, draft.memory.about_by
+        if about and draft.memory.trust == stored.trust and not is_worse_author(author, stored.about_by):
+            fields |= {"about": about, "about_by": author}
+        changes = self.attributes.patch(entry, fields, namespace, {draft.text: draft.embedded})
+        if not changes:
             return draft.settle(_duplicate(stored.id))
-        metadata = patched_metadata(entry.metadata, fields)
-        if "about" in fields:
-            renewed = with_metadata(entry, metadata)
-            self.entries.store.upsert([renewed], namespace=partition, expect={stored.id: entry.revision})
-        else:
-            self.entries.store.patch({stored.id: metadata}, namespace=partition, expect={stored.id: entry.revision})
-        old = {name: entry.metadata.get(name) for name in fields}
-        change = MemoryChange(stored.id, entry.revision, old=old, new=fields)
-        operation = self.log.record(namespace, "repeat", draft.memory.actor, [change])
+        operation = self.attributes.log.record(namespace, "repeat", draft.memory.actor, changes)
         return draft.settle(replace(_duplicate(stored.id), operation=operation.id))
 
     def _holds(self, stored: Memory, memory: Memory) -> bool:
@@ -99,12 +92,6 @@ class RepetitionFolder:
             return False
         same_words = comparable_text(stored.text) == comparable_text(memory.text)
         return same_words and stored.trust.rank <= memory.trust.rank and _fields(stored) == _fields(memory)
-
-
-def is_better_line(new: Memory, old: Memory) -> bool:
-    """Return whether the line of *new* may take the place of that of *old*: another one, by no worse an author."""
-    authors = ABOUT_AUTHORS.index
-    return new.about != old.about and authors(new.about_by) <= authors(old.about_by)
 
 
 def comparable_text(text: str) -> str:

@@ -23,7 +23,7 @@ from tellback.memory.tables.tombstones import Tombstones
 from tellback.memory.timestamps import Clock
 from tellback.memory.validation import checked_label
 from tellback.memory.write.access_control import Caller
-from tellback.memory.write.corrections import ATTRIBUTE_KINDS, Attributes
+from tellback.memory.write.attributes import ATTRIBUTE_KINDS, Attributes
 from tellback.memory.write.provenance import restored_entry, retired_entry, unversioned_values
 from tellback.vectorstore import Entry
 

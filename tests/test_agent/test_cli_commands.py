@@ -33,7 +33,7 @@ MEMORY_KEYS = {
     "actor", "occurred_at", "recorded_at", "retired_at", "valid_from", "valid_to", "expires_at", "source", "title",
     "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "replaces",
     "supersedes", "operation", "scopes", "sensitive", "caption", "utterance", "utterance_reason",
-    "evidence", "repeated",
+    "evidence", "repeated", "about", "about_by",
 }  # fmt: skip
 CITATION_KEYS = {
     "number", "id", "quote", "source", "title", "page", "line", "heading", "start", "end", "speaker", "session", "date",
@@ -725,3 +725,22 @@ def test_the_language_of_a_memory_is_fixed_at_creation_and_shown_by_doctor(tellb
     refused = tellback("--language", "en", "recall", "Katze")
     assert (refused.code, refused.out) == (2, "")
     assert "was begun in german" in refused.err
+
+
+def test_a_line_is_given_changed_shown_and_missed(tellback: CommandLine) -> None:
+    key = tellback.json("remember", "Anna has it.", "--about", "spare key: keeper")["id"]
+    car = tellback.json("remember", "It is blue.")["id"]
+    missing = tellback.json("memories", "about", "--missing")
+    assert ([memory["id"] for memory in missing["memories"]], missing["total"]) == ([car], 1)
+    assert tellback("memories", "about", "--missing").out.startswith("1 memory without a line:")
+    assert tellback("memories", "about", car, "the car:", "colour").out == f"described {car}\n"
+    assert "spare key: keeper" in tellback("memories", "list").out
+    assert "about: the car: colour" in tellback("recall", "colour of the car", "--explain").out
+    assert tellback("memories", "about", "--missing").out == "Every memory says what it is about.\n"
+    assert tellback.json("memories", "stats")["lines"] == {"caller": 2}
+    assert "2 of 2 memories say it (2 by a caller)" in tellback("doctor").out
+    tellback("undo", "--yes")
+    assert tellback.json("memories", "show", car)["about"] == ""
+    assert tellback.json("correct", key, "The key is green.", "--about", "spare key: colour")["outcome"] == "stored"
+    assert tellback.json("memories", "show", key)["about"] == "spare key: colour"
+    assert tellback("memories", "about").code == 2

@@ -245,6 +245,8 @@ READING = [
     *(["memories", mark, "x"] for mark in ("pin", "unpin", "disable", "enable", "promote", "demote")),
     *(["memories", mark, "x", "--tag", "t"] for mark in ("tag", "untag")),
     ["memories", "importance", "x", "--set", "1"],
+    ["memories", "about", "x", "a line"],
+    ["memories", "about", "--missing"],
     ["memories", "expire", "x", "--at", "never"],
     ["memories", "end", "x", "--at", "never"],
     ["memories", "merge", "x", "y", "--text", "z"],

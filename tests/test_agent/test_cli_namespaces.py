@@ -38,6 +38,7 @@ COMMANDS = {
     "import": ["import", "elsewhere.jsonl"],
     "ingest": ["ingest", "notes"],
     "memories": ["memories"],
+    "memories about": ["memories", "about", "m1", "shed key: place"],
     "memories disable": ["memories", "disable", "m1"],
     "memories enable": ["memories", "enable", "m3"],
     "memories eval": ["memories", "eval", "--questions", "5"],

@@ -100,6 +100,34 @@ async def test_a_note_of_one_client_is_recalled_by_another_with_its_origin_and_t
     assert [(item["text"], item["client"]) for item in corrected] == [("Ana's dog is called Max.", "Zed 2.1")]
 
 
+async def test_remembering_returns_the_nearest_topics_that_are_there_and_asks_for_a_missing_line(memory) -> None:
+    key = await users_memory(memory, "Anna has it now.", about="spare house key: who keeps it")
+    await users_memory(memory, "The PIN of the door is 4821.", about="the door: PIN", sensitive=True)
+    async with connected(memory) as served:
+        bare = await served.call("remember", text="Bruno has the spare key of the house.")
+        again = await served.call("remember", text="Bruno has the spare key of the house.", about="spare key: keeper")
+    assert bare.topics == [{"id": key, "about": "spare house key: who keeps it"}]
+    assert "spare house key: who keeps it" in bare.text
+    assert "no line yet" in bare.text
+    assert (again.id, again.outcome) == (bare.id, "duplicate")
+    assert "no line yet" not in again.text
+    assert (await memory.get([bare.id]))[0].about == "spare key: keeper"
+
+
+async def test_a_client_ends_what_it_replaces_and_is_sent_to_correct_for_the_users_own_words(memory) -> None:
+    users = await users_memory(memory)
+    async with connected(memory) as served:
+        old = await served.call("remember", text="Ana has the spare key.", about="spare key: keeper")
+        new = await served.call("remember", text="Ben has the spare key.", about="spare key: keeper", replaces=[old.id])
+        refused = await served.call("remember", text="I live in Lisbon.", replaces=[users])
+    assert old.id in new.text
+    ended = await memory.get([old.id])
+    assert ended[0].valid_to is not None
+    assert refused.error
+    assert "correct" in refused.text
+    assert await memory.count() == 3
+
+
 async def test_search_and_fetch_have_the_shape_of_deep_research_clients(memory) -> None:
     id = await users_memory(memory, speaker="Ana", occurred_at=datetime(2026, 5, 3, tzinfo=UTC))
     async with connected(memory) as served:

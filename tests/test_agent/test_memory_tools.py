@@ -65,6 +65,13 @@ async def test_a_note_of_the_model_has_assistant_trust_and_actor(memory) -> None
     )
 
 
+async def test_a_note_of_the_model_has_its_line_and_names_the_nearest_topics(memory) -> None:
+    key = (await memory.remember(Memory("Anna has it.", about="spare key: keeper"))).id
+    result = await use(memory, "remember", text="The spare key was cut in May.", about="spare key: age")
+    assert [note.about for note in await memory.list() if note.id != key] == ["spare key: age"]
+    assert f"{key} (spare key: keeper)" in result
+
+
 async def test_a_blank_note_is_refused(memory) -> None:
     with pytest.raises(ToolFailed, match="not blank"):
         await use(memory, "remember", text="   ")

@@ -142,6 +142,11 @@ PATHS = (
     WritePath("pin", lambda m, _: m.pin(["boat", "home"])),
     WritePath("tag", lambda m, _: m.tag(["boat", "home"], ["x"])),
     WritePath("importance", lambda m, _: m.set_importance(["boat", "home"], 0.75)),
+    WritePath(
+        "describe",
+        lambda m, _: m.describe({"boat": "Ana's boat: kind", "home": "Ana's home: town"}),
+        beside=VECTORS_KEPT,
+    ),
     WritePath("expire", lambda m, _: m.expire(["boat", "home"], NOW + DAY)),
     WritePath("undo of a memory", lambda m, _: m.undo("old-operation-0002")),
     WritePath("undo of a correction", lambda m, _: undone(m, "correct")),

@@ -10,7 +10,17 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from tellback.memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, NoSecrets, open_memory, run_sync
+from tellback.memory import (
+    ArgumentError,
+    EmbeddingSettings,
+    HashingEmbedder,
+    LongTermMemory,
+    Memory,
+    NoSecrets,
+    NotTrusted,
+    open_memory,
+    run_sync,
+)
 from tellback.memory.codec import embedding_text
 from tellback.memory.internals import CONVERSATION, store_namespace
 from tellback.vectorstore import LifecycleStore
@@ -126,8 +136,7 @@ def test_the_same_note_again_gives_the_memory_the_line_that_it_lacked(memory):
     id = remembered(memory, Memory("Anna has it now."))
     assert remembered(memory) == id
     assert line(memory, id) == (KEY.about, "caller")
-    run_sync(memory.flush())
-    assert vector_is_of(memory, id, embedding_text(get(memory, id)))
+    assert vector_is_of(memory, id, embedding_text(KEY))
     remembered(memory, Memory("Anna has it now.", about="a key", about_by="head"))
     assert line(memory, id) == (KEY.about, "caller")
 
@@ -190,3 +199,69 @@ def test_a_line_is_a_field_that_can_be_filtered_by(memory):
     remembered(memory, Memory("Max said so.", occurred_at=datetime(2026, 1, 1, tzinfo=UTC)))
     page = run_sync(memory.list(where={"about_by": "caller"}))
     assert [found.about for found in page] == [KEY.about]
+
+
+def test_describing_memories_is_one_operation_that_embeds_them_anew_and_can_be_taken_back(memory):
+    first, second = (remembered(memory, Memory(text)) for text in ("Anna has it.", "It is blue."))
+    reports = run_sync(memory.describe({first: "spare key: who keeps it", second: "the car: colour"}))
+    assert {report.operation for report in reports} == {run_sync(memory.operations(limit=1))[0].id}
+    assert line(memory, second) == ("the car: colour", "caller")
+    assert vector_is_of(memory, second, "the car: colour: It is blue.")
+    run_sync(memory.undo(reports[0].operation))
+    assert line(memory, second) == ("", "")
+    assert vector_is_of(memory, second, "It is blue.")
+
+
+def test_a_worse_author_never_overwrites_the_line_of_a_better_one(memory):
+    id = remembered(memory)
+    for author, kept in (("head", KEY.about), ("model", KEY.about), ("caller", "by caller")):
+        (report,) = run_sync(memory.describe({id: f"by {author}"}, by=author))
+        assert report.stored is (author == "caller")
+        assert line(memory, id)[0] == kept
+    assert "stays" in run_sync(memory.describe({id: "x"}, by="model"))[0].reason
+
+
+def test_an_empty_line_takes_the_line_away(memory):
+    id = remembered(memory)
+    run_sync(memory.describe({id: ""}))
+    assert line(memory, id) == ("", "")
+    assert run_sync(memory.describe({id: ""}))[0].outcome == "duplicate"
+
+
+def test_a_described_memory_waits_for_its_vector_where_no_embedder_is_and_is_found_by_its_line(store):
+    id = remembered(LongTermMemory(store, embedder=ToyEmbedder()), Memory("Anna has it."))
+    memory = LongTermMemory(store)
+    (report,) = run_sync(memory.describe({id: "spare house key"}))
+    assert report.deferred == "no embedder is configured"
+    assert run_sync(memory.recall("Where is the spare house key?"))[0].memory.id == id
+    assert run_sync(memory.pending()) == 1
+
+
+def test_who_is_trusted_less_than_a_memory_gives_it_no_line(memory):
+    id = remembered(memory, Memory("Anna has it."))
+    with pytest.raises(NotTrusted):
+        run_sync(memory.describe({id: "spare key"}, actor="tool"))
+
+
+def test_a_secret_in_a_described_line_is_taken_out(store):
+    memory = LongTermMemory(store, policies=[NoSecrets()])
+    id = remembered(memory, Memory("Anna knows it."))
+    (report,) = run_sync(memory.describe({id: "door: PIN is 4821"}))
+    assert (report.outcome, report.spans) == ("redacted", 1)
+    assert "4821" not in get(memory, id).about
+
+
+def test_lines_that_were_replaced_leave_no_byte_and_no_cached_vector_once_their_memory_is_forgotten(tmp_path):
+    settings = EmbeddingSettings(cache_bytes=1_000_000)
+    memory = open_memory(tmp_path / "m.db", embedder=ToyEmbedder(), embedding_settings=settings)
+    run_sync(memory.forget([remembered(memory, Memory("The plumber comes."))]))
+    probes = memory.embedding.kept()
+    id = remembered(memory, Memory("On the third shelf."))
+    for about in ("quokkaberry preserves", "zanzibarite cellar"):
+        run_sync(memory.describe({id: about}))
+    run_sync(memory.forget([id]))
+    kept = memory.embedding.kept()
+    run_sync(memory.close())
+    held = b"".join(file.read_bytes().lower() for file in tmp_path.rglob("*") if file.is_file())
+    assert not [word for word in (b"quokkab", b"zanzibar") if word in held]
+    assert kept == probes

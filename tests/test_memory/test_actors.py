@@ -28,6 +28,7 @@ CALLS: dict[str, Call] = {
     "tag": lambda memory, ids, who: memory.tag(ids, ["x"], **who),
     "untag": lambda memory, ids, who: memory.untag(ids, ["old"], **who),
     "importance": lambda memory, ids, who: memory.set_importance(ids, 0.9, **who),
+    "describe": lambda memory, ids, who: memory.describe(dict.fromkeys(ids, "a line"), **who),
     "expire": lambda memory, ids, who: memory.expire(ids, NOW, **who),
     "forget": lambda memory, ids, who: memory.forget(ids, **who),
     "forget later": lambda memory, ids, who: memory.forget(ids, grace=timedelta(days=9), **who),

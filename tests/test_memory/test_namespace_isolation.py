@@ -230,6 +230,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.tag", lambda m, n: m.tag([id], [word], namespace=n)),
         ("LongTermMemory.untag", lambda m, n: m.untag([id], [word], namespace=n)),
         ("LongTermMemory.set_importance", lambda m, n: m.set_importance([id], 0.5, namespace=n)),
+        ("LongTermMemory.describe", lambda m, n: m.describe({id: word}, namespace=n)),
         ("LongTermMemory.expire", lambda m, n: m.expire([id], day, namespace=n)),
         ("LongTermMemory.end", lambda m, n: m.end(id, day, namespace=n)),
         ("LongTermMemory.undo", lambda m, n: m.undo(operation, namespace=n)),

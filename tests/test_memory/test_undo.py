@@ -64,6 +64,7 @@ DEEDS: dict[str, Callable[[LongTermMemory, str, str], Awaitable[Any]]] = {
     "tag": lambda memory, one, _: memory.tag(one, ["home", "city"]),
     "untag": lambda memory, one, _: memory.untag([one], ["place"]),
     "importance": lambda memory, one, _: memory.set_importance(one, 0.0),
+    "describe": lambda memory, one, other: memory.describe({one: "my home: town", other: "boat: whose"}),
     "expire": lambda memory, one, _: memory.expire(one, START + timedelta(days=900)),
 }
 

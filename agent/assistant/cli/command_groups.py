@@ -70,6 +70,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         **{name: f"memories:{name}" for name in ("stats", "namespaces")},
         **{name: f"edit:{name}" for name in ("pin", "unpin", "disable", "enable", "promote", "demote")},
         **{name: f"edit:{name}" for name in ("tag", "untag", "importance", "expire", "end", "merge")},
+        "about": "about:about",
         "conflicts": "conflicts:conflicts",
         "settle": "conflicts:settle",
         "eval": "recall:evaluate_memory",

@@ -345,10 +345,21 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
             yield DoctorCheck("content", False, str(finding), _SALVAGE_REMEDY, EXIT_FILE)
         if not findings:
             yield DoctorCheck("content", True, "every row is as it was written")
+            yield _line_check(memory, namespace)
         for path, time in copies.items():
             seen = f"the copy of {time[:16]}, from before it, stays: {path}"
             remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
             yield DoctorCheck("upgrade", True, seen, remedy)
+
+
+def _line_check(memory: LongTermMemory, namespace: str) -> DoctorCheck:
+    """Report the share of memories with a line that says what they are about, by its author."""
+    counts = run(memory.stats(namespace=namespace))
+    described = sum(counts.lines.values())
+    authors = ", ".join(f"{count} by a {by}" for by, count in counts.lines.items())
+    seen = f"{described} of {counts.memories} memories say it" + (f" ({authors})" if authors else "")
+    remedy = "`tellback memories about --missing` lists the others" if described < counts.memories else ""
+    return DoctorCheck("what memories are about", True, seen, remedy)
 
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:

@@ -66,6 +66,7 @@ def correct(
     ],
     valid_from: Annotated[str | None, typer.Option(metavar="TIME", help="Since when that holds.")] = None,
     valid_to: Annotated[str | None, typer.Option(metavar="TIME", help="Until when that holds.")] = None,
+    about: Annotated[str | None, typer.Option(metavar="LINE", help="What it is about, without the answer.")] = None,
     allow_sensitive: AllowSensitiveOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -80,11 +81,16 @@ def correct(
         id = resolve_id(opened, id, changes=True)
         (before,) = run(opened.memory.get([id], namespace=opened.namespace))
         marked = is_any_sensitive(opened, [id]) or confirm_sensitive(words, allowed=allow_sensitive)
-        report = run(
-            opened.memory.correct(
-                id, words, valid_from=start, valid_to=stop, sensitive=marked, namespace=opened.namespace
-            )
+        correcting = opened.memory.correct(
+            id,
+            words,
+            valid_from=start,
+            valid_to=stop,
+            sensitive=marked,
+            about=about,
+            namespace=opened.namespace,
         )
+        report = run(correcting)
     if json:
         print_json(report)
         return

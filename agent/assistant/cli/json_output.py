@@ -42,7 +42,7 @@ _KEYS: Final = {
 _MEMORY_KEYS: Final = (
     "id text caption kind role speaker session sequence tags scopes key importance pinned disabled sensitive withdrawn "
     "trust actor occurred_at recorded_at retired_at valid_from valid_to expires_at derived_from replaces supersedes "
-    "operation utterance utterance_reason evidence repeated"
+    "operation about about_by utterance utterance_reason evidence repeated"
 )
 
 

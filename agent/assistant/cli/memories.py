@@ -135,14 +135,17 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
     if not page:
         print_text(_empty_list_text(options.kind, total, filters))
         return
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for number, memory in enumerate(page, start=1):
         marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(memory, name)]
         marks += demotion_marks(memory)
         day, who = format_day(memory.occurred_at or memory.recorded_at), memory.speaker or memory.role or ""
         id = memory.id if options.full else short_id(memory.id)
-        rows.append((str(number), id, day, who, " ".join([memory.kind, *marks]), memory.text))
-    print_table(("#", "id", "day", "who", "kind", "text"), rows, whole=2, full=options.full)
+        rows.append((str(number), id, day, who, " ".join([memory.kind, *marks]), memory.about, memory.text))
+    columns: tuple[str, ...] = ("#", "id", "day", "who", "kind", "about", "text")
+    if not any(memory.about for memory in page):
+        columns, *rows = [(*row[:5], row[6]) for row in (columns, *rows)]
+    print_table(columns, rows, whole=2, full=options.full)
     if page.next is None:
         print_note(f"{len(page)} of {total}" if len(page) < total else format_count(total, "memory", "memories"))
     else:
@@ -225,7 +228,8 @@ def stats(
     print_text(f"{format_count(counts.memories, 'memory', 'memories')}, {format_count(versions, 'earlier version')}")
     if counts.first is not None:
         print_text(f"  from {format_day(counts.first)} to {format_day(counts.last)}")
-    for name, values in (("kinds", counts.kinds), ("whose word", counts.trust), ("tags", counts.tags)):
+    named_counts = {"kinds": counts.kinds, "whose word": counts.trust, "tags": counts.tags, "lines by": counts.lines}
+    for name, values in named_counts.items():
         if values:
             print_text(f"  {name}: " + ", ".join(f"{value} {count}" for value, count in values.items()))
     marks = ("pinned", "disabled", "sensitive", "expired", "ended")

@@ -388,6 +388,9 @@ def _field_changes(change: MemoryChange) -> Iterator[str]:
             line = f"{what} {_field_value_text(change.new[name], none)}"
             old = change.old.get(name)
             yield line if old is None else f"{line} (was {_field_value_text(old, none)})"
+    if "about" in change.new:
+        was = f" (was {change.old['about']!r})" if change.old.get("about") else ""
+        yield f"about {change.new['about']!r}{was}" if change.new["about"] else f"about nothing{was}"
     for name in ("pinned", "disabled"):
         if name in change.new:
             yield name if change.new[name] else f"not {name}"

@@ -105,6 +105,8 @@ def _print_hits(
                 who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
                 print_text(f"{margin}{side}: {who}{one_line(turn.text)}", indent=margin + "  ")
         if explain:
+            if hit.memory.about:
+                print_text(hang(margin, f"about: {hit.memory.about}"))
             print_text(hang(margin, score_line(hit.score, hit.parts)))
             print_text(hang(margin, f"words: {one_line(matched_terms_line(hit.matched))}"))
             if hit.memory.utterance is not None:

@@ -25,6 +25,9 @@ class RememberOptions:
     """Arguments and options of ``tellback remember``."""
 
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to remember; '-' reads standard input.")]
+    about: Annotated[
+        str, typer.Option(metavar="LINE", help="What it is about, without the answer: 'spare key: who keeps it'.")
+    ] = ""
     kind: Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, preference, event, note, …")] = "fact"
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag; may be repeated.")] = None
     scope: Annotated[
@@ -55,6 +58,7 @@ class RememberOptions:
 
         return Memory(
             text=text,
+            about=self.about,
             kind=self.kind,
             tags=tuple(self.tag or ()),
             scopes=parse_scopes(self.scope or (), name="--scope") or {},
