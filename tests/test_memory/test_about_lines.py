@@ -6,6 +6,7 @@ Inner parts, on no face: ``tellback.memory.codec``.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -206,7 +207,7 @@ def test_describing_memories_is_one_operation_that_embeds_them_anew_and_can_be_t
     reports = run_sync(memory.describe({first: "spare key: who keeps it", second: "the car: colour"}))
     assert {report.operation for report in reports} == {run_sync(memory.operations(limit=1))[0].id}
     assert line(memory, second) == ("the car: colour", "caller")
-    assert vector_is_of(memory, second, "the car: colour: It is blue.")
+    assert vector_is_of(memory, second, "the car: colour\x1fIt is blue.")
     run_sync(memory.undo(reports[0].operation))
     assert line(memory, second) == ("", "")
     assert vector_is_of(memory, second, "It is blue.")
@@ -265,3 +266,62 @@ def test_lines_that_were_replaced_leave_no_byte_and_no_cached_vector_once_their_
     held = b"".join(file.read_bytes().lower() for file in tmp_path.rglob("*") if file.is_file())
     assert not [word for word in (b"quokkab", b"zanzibar") if word in held]
     assert kept == probes
+
+
+SPRING, SUMMER = datetime(2025, 4, 1, tzinfo=UTC), datetime(2025, 7, 1, tzinfo=UTC)
+KEEPER = "Spare house key:  who keeps it"
+
+
+def answers(memory: LongTermMemory, question: str) -> list[tuple[str, str | None]]:
+    """Return text and newer statement of each hit."""
+    hits = run_sync(memory.recall(question))
+    text_of = {hit.memory.id: hit.memory.text for hit in hits}
+    return [(hit.memory.text, hit.outdated_by and text_of[hit.outdated_by]) for hit in hits]
+
+
+def kept_by(memory: LongTermMemory, text: str, at: datetime, about: str = KEEPER, **fields: Any) -> None:
+    remembered(memory, Memory(text, about=about, occurred_at=at, **fields))
+
+
+def test_the_newest_of_one_topic_leads_a_question_about_now_and_the_older_ones_are_outdated_by_it(memory):
+    kept_by(memory, "Anna keeps the spare key of the house.", SPRING)
+    kept_by(memory, "Bruno got it.", SUMMER, about="spare house key: who keeps it")
+    assert answers(memory, "Who keeps the spare key of the house?") == [
+        ("Bruno got it.", None),
+        ("Anna keeps the spare key of the house.", "Bruno got it."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("newer", "question"),
+    [
+        ({"text": "Bruno got it."}, "Who kept the spare key of the house in May 2025?"),
+        ({"text": "Bruno might keep it from next year on."}, "Who keeps the spare key of the house?"),
+        ({"text": "Bruno got it.", "about": "spare shed key: who keeps it"}, "Who keeps the spare key of the house?"),
+    ],
+    ids=["asked about then", "a plan", "another topic"],
+)
+def test_the_newest_does_not_lead_what_is_asked_of_another_time_or_planned_or_of_another_topic(memory, newer, question):
+    kept_by(memory, "Anna keeps the spare key of the house.", SPRING)
+    kept_by(memory, at=SUMMER, **newer)
+    assert answers(memory, question)[0] == ("Anna keeps the spare key of the house.", None)
+
+
+def test_a_newer_memory_that_is_trusted_less_leads_none_of_its_topic_and_is_marked(memory):
+    kept_by(memory, "Anna keeps the spare key of the house.", SPRING)
+    kept_by(memory, "Bruno got it.", SUMMER, trust="tool", actor="tool")
+    first, second = run_sync(memory.recall("Who keeps the spare key of the house?"))
+    assert (first.memory.text, first.outdated_by) == ("Anna keeps the spare key of the house.", None)
+    assert second.later_than == first.memory.id
+
+
+def test_the_topic_of_a_memory_is_the_same_from_the_cached_index(tmp_path):
+    for text, at in (("Anna keeps the spare key of the house.", SPRING), ("Bruno got it.", SUMMER)):
+        memory = open_memory(tmp_path / "m.db")
+        kept_by(memory, text, at)
+        found = answers(memory, "Who keeps the spare key of the house?")
+        run_sync(memory.close())
+    memory = open_memory(tmp_path / "m.db")
+    assert answers(memory, "Who keeps the spare key of the house?") == found
+    assert found[0] == ("Bruno got it.", None)
+    run_sync(memory.close())

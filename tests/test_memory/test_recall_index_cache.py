@@ -366,6 +366,18 @@ def test_a_damaged_index_cache_is_found_by_verify_and_derived_again(
     run_sync(memory.close())
 
 
+def test_an_index_cache_with_the_fields_of_another_version_is_no_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(20, random.Random(6))))
+    answers(memory)
+    fields = [("former" if name == "line" else name, RECORD_DTYPE[name]) for name in RECORD_DTYPE.names or ()]
+    monkeypatch.setattr("tellback.memory.retrieval.index.index_cache._STORED_DTYPE", np.dtype(fields))
+    assert memory.store.verify() == []
+    run_sync(memory.close())
+
+
 def test_forgetting_works_with_a_damaged_index_cache(path: Path) -> None:
     memory = opened(path)
     run_sync(memory.remember_many(turns(20, random.Random(7))))
@@ -448,6 +460,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         disabled=draw(st.booleans()),
         demotion=draw(st.integers(0, 2)),
         trust=draw(st.integers(0, 3)),
+        line=draw(st.sampled_from(["", "spare key: keeper", "car: colour"])),
         occurred_at=times[0],
         valid_from=times[1],
         valid_to=times[2],
@@ -470,6 +483,7 @@ def plain(columns: RecordBatch) -> list[dict[str, Any]]:
         value = dict(zip(RECORD_DTYPE.names or (), columns.values[position].item(), strict=True))
         value["session"] = None if value["session"] < 0 else columns.sessions[value["session"]]
         value["speaker"] = columns.speakers[value["speaker"]]
+        value["line"] = ("", *columns.lines)[value["line"]]
         start, text, end = (
             int(mark) for mark in (columns.starts[position], columns.texts[position], columns.starts[position + 1])
         )

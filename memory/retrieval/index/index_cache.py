@@ -329,7 +329,7 @@ def _delete_namespace(connection: Connection, namespace: str) -> int:
     return size
 
 
-_TEXT_PARTS = ("sessions", "speakers", "terms", "forms", "called", "people")
+_TEXT_PARTS = ("sessions", "speakers", "lines", "terms", "forms", "called", "people")
 _NUMBER_PARTS = (
     "words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows", "mentions", "mention_rows",
 )  # fmt: skip
@@ -398,6 +398,7 @@ def _is_consistent(batch: RecordBatch) -> bool:
         (batch.mention_rows, rows),
         (values["session"] + 1, len(batch.sessions) + 1),
         (values["speaker"], len(batch.speakers)),
+        (values["line"], len(batch.lines) + 1),
     )
     return (
         all(len(part) == len(other) for part, other in pairs)

@@ -102,7 +102,7 @@ class IndexRecord:
     *terms* are those of the context (heading, caption; *label_words* of them, the last, are those of its labels:
     tags, and the line that says what it is about), then of each sentence; *surfaces* the words of the text, *calls*
     words by which somebody is addressed. *demotion* tells that it states nothing. *trust* is the rank of its
-    ``Trust``, 0 the most trusted.
+    ``Trust``, 0 the most trusted. *line* says what it is about, without case and spacing; "" for none.
 
     For a query about another time than now, the memory is valid from *counts_from* until before *counts_to*
     (``NEVER``, ``FOREVER``: no bound).
@@ -130,6 +130,7 @@ class IndexRecord:
     disabled: bool
     demotion: int
     trust: int
+    line: str
     occurred_at: int
     valid_from: int
     valid_to: int
@@ -190,6 +191,7 @@ def build_record(
         disabled=fields.get("disabled") is True,
         demotion=demotion(entry) if conversation else 0,
         trust=Trust(fields.get("trust", Trust.USER)).rank,
+        line=" ".join(str(fields.get("about", "")).casefold().split()) if conversation else "",
         **{**times, "counts_from": _counts_from(fields, times), "counts_to": _counts_to(fields, times)},
     )
 

@@ -25,6 +25,7 @@ from tellback.vectorstore import Analyzer, Entry
 from tellback.vectorstore.internals import GrowableArray
 
 NO_SESSION = -1
+NO_LINE = 0
 Ints: TypeAlias = NDArray[np.integer]
 RECORD_DTYPE = np.dtype(
     [
@@ -44,14 +45,15 @@ RECORD_DTYPE = np.dtype(
         ("disabled", "?"),
         ("demotion", "u1"),
         ("trust", "u1"),
+        ("line", "<i4"),
         *((name, "<i8") for name in TIME_FIELDS),
     ]
 )
-"""The fields of ``IndexRecord`` with one value a memory, sessions and speakers by number."""
+"""The fields of ``IndexRecord`` with one value a memory, sessions and speakers by number, lines by number from 1."""
 _MAX_LABEL_WORDS = 2**16 - 1
 _AS_BYTES = np.dtype((np.void, RECORD_DTYPE.itemsize))
 """Whole records: numpy copies them at once, and records with fields field by field, a hundred times as slowly."""
-_PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker"))
+_PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker", "line"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class RecordBatch:
     values: NDArray[np.void]
     sessions: tuple[str, ...]
     speakers: tuple[str, ...]
+    lines: tuple[str, ...]
     terms: tuple[str, ...]
     words: Ints
     starts: Ints
@@ -98,6 +101,9 @@ class RecordBatch:
         in_session, is_term = values["session"] != NO_SESSION, words > 0
         sessions, values["session"][in_session] = renumber(values["session"][in_session], len(self.sessions))
         speakers, values["speaker"] = renumber(values["speaker"], len(self.speakers))
+        has_line = values["line"] != NO_LINE
+        lines, line_numbers = renumber(values["line"][has_line] - 1, len(self.lines))
+        values["line"][has_line] = line_numbers + 1
         forms, mark_forms = renumber(marks >> 1, len(self.forms))
         used_terms = np.concatenate([words[is_term] - 1, self.form_terms[forms]])
         terms, numbers = renumber(used_terms, len(self.terms))
@@ -110,6 +116,7 @@ class RecordBatch:
             values=values,
             sessions=_pick(self.sessions, sessions),
             speakers=_pick(self.speakers, speakers),
+            lines=_pick(self.lines, lines),
             terms=_pick(self.terms, terms),
             words=words,
             starts=starts,
@@ -132,7 +139,7 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
 
     *term_of* gives the term of a small-letter word, None for a word that is not exactly one term.
     """
-    sessions, speakers, terms, called, people = (_TextNumbers() for _ in range(5))
+    sessions, speakers, lines, terms, called, people = (_TextNumbers() for _ in range(6))
     surface_marks = _SurfaceMarks(term_of, terms)
     values = np.empty(len(records), dtype=RECORD_DTYPE)
     words: list[int] = []
@@ -142,6 +149,7 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
     mentions: list[tuple[int, int]] = []
     values["session"] = [NO_SESSION if record.session is None else sessions[record.session] for record in records]
     values["speaker"] = [speakers[record.speaker] for record in records]
+    values["line"] = [lines[record.line] + 1 if record.line else NO_LINE for record in records]
     for name in _PLAIN_FIELDS:
         values[name] = [getattr(record, name) for record in records]
     for i, record in enumerate(records):
@@ -162,6 +170,7 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
         values=values,
         sessions=tuple(sessions),
         speakers=tuple(speakers),
+        lines=tuple(lines),
         terms=tuple(terms),
         words=_int_array(words),
         starts=_int_array(starts),
@@ -185,7 +194,7 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         return build_batch([], lambda form: None)
     if len(batches) == 1:
         return batches[0]
-    sessions, speakers, terms, called, forms, people = (_TextNumbers() for _ in range(6))
+    sessions, speakers, lines, terms, called, forms, people = (_TextNumbers() for _ in range(7))
     form_terms: dict[int, int] = {}
     values, words, marks, calls, call_rows = [], [], [], [], []
     mentions, mention_rows = [], []
@@ -196,6 +205,7 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         renumbered = copy_values(batch)
         renumbered["session"] = np.append(sessions.numbers(batch.sessions), NO_SESSION)[renumbered["session"]]
         renumbered["speaker"] = speakers.numbers(batch.speakers)[renumbered["speaker"]]
+        renumbered["line"] = np.append(NO_LINE, lines.numbers(batch.lines) + 1)[renumbered["line"]]
         values.append(renumbered)
         words.append(term_numbers[batch.words - 1] + 1)  # the end of a sentence stays 0
         marks.append(form_numbers[batch.marks >> 1] * 2 + (batch.marks & 1))
@@ -210,6 +220,7 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         values=np.concatenate([array.view(_AS_BYTES) for array in values]).view(RECORD_DTYPE),
         sessions=tuple(sessions),
         speakers=tuple(speakers),
+        lines=tuple(lines),
         terms=tuple(terms),
         words=np.concatenate(words),
         starts=starts,

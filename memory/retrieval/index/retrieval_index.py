@@ -17,6 +17,7 @@ from tellback.memory.embedders.protocol import WordVectors
 from tellback.memory.retrieval.index.people import PeopleMentions
 from tellback.memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
 from tellback.memory.retrieval.index.record_batch import (
+    NO_LINE,
     NO_SESSION,
     RecordBatch,
     RecordColumns,
@@ -72,6 +73,7 @@ class RetrievalIndex:
         self.people = PeopleMentions()
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
         self._starts.append(0)
         self._mark_starts.append(0)
@@ -81,7 +83,7 @@ class RetrievalIndex:
 
     @property
     def columns(self) -> NDArray[np.void]:
-        """The fields of all rows (``RECORD_DTYPE``), sessions and participants by their numbers here."""
+        """The fields of all rows (``RECORD_DTYPE``), sessions, participants and lines by their numbers here."""
         return self._columns.rows
 
     def fields(self, rows: NDArray[np.int64]) -> RowFields:
@@ -174,6 +176,8 @@ class RetrievalIndex:
         columns["session"] = np.array([*sessions, NO_SESSION])[columns["session"]]
         speakers = [self.participants.number(name) for name in batch.speakers]
         columns["speaker"] = np.array(speakers, dtype=np.int32)[columns["speaker"]]
+        lines = [self._lines.setdefault(line, len(self._lines) + 1) for line in batch.lines]
+        columns["line"] = np.array([NO_LINE, *lines], dtype=np.int32)[columns["line"]]
         self.alive.extend(np.ones(len(batch), dtype=np.bool_))
         self._columns.extend(columns)
         self._extend_words(batch)

@@ -50,6 +50,7 @@ from tellback.memory.retrieval.scoring.newer_statements import (
     spoken_alone,
 )
 from tellback.memory.retrieval.scoring.repeated import repetition_scores
+from tellback.memory.retrieval.scoring.same_topic import lead_with_newest
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from tellback.memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
 from tellback.memory.retrieval.scoring.soft_matching import (
@@ -207,7 +208,7 @@ def score_conversation(
     note = ""
     if mismatch is not None and mismatch.lead < lead:
         lead, note = mismatch.lead, mismatch.note
-    return ScoredCandidates(
+    candidates = ScoredCandidates(
         query.namespace,
         query.partition,
         tuple(ids),
@@ -221,6 +222,7 @@ def score_conversation(
         is_near=confidence.is_near,
         asks_several=question.asks_several,
     )
+    return lead_with_newest(candidates, query, rows)
 
 
 def _has_number(index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals: Floats) -> bool:
