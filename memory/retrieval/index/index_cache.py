@@ -370,6 +370,8 @@ def decode_batch(data: bytes, ids: tuple[str, ...]) -> RecordBatch:
             raise OutdatedSegment("its fields are not those of a record")
         parts: dict[str, Any] = {**{name: tuple(texts[name]) for name in _TEXT_PARTS}, **numbers}
         batch = RecordBatch(ids=ids, values=values.view(RECORD_DTYPE), **parts)
+    except OutdatedSegment:
+        raise
     except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError) as error:
         raise DamagedSegment(str(error)) from error
     if not _is_consistent(batch):
