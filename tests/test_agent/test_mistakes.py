@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
         (lambda memory, agent: agent.run("x", output_type=int), r"did you mean result_type=\?"),
         (lambda memory, agent: agent.stream("x", timeout=3), r"did you mean deadline=\?"),
         (lambda memory, agent: Agent(model="gpt"), r"Agent takes no model=; did you mean provider=\?"),
-        (lambda memory, agent: Memory("x", foo=1), "Memory takes no foo=; it takes actor, "),
+        (lambda memory, agent: Memory("x", foo=1), "Memory takes no foo=; it takes about, "),
         (lambda memory, agent: Memory(content="x"), r"did you mean text=\?"),
         (lambda memory, agent: open_memory("x.db", user="ana"), "open_memory takes no user="),
         (lambda memory, agent: Message.user("x", names="a"), r"Message.user takes no names=; did you mean name=\?"),

@@ -31,7 +31,7 @@ def about(
     full: FullOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Say what memory ID is about, or list the memories of which nobody has said it.
+    """Say what memory ID is about, or list those without a line.
 
     The line has 3 to 10 words: the attribute, and the person or thing by name, without the answer ("spare house key:
     who keeps it"). The memory is found by it in other words.
