@@ -99,7 +99,7 @@ class Grounding:
     """Ground of an answer, as data: the prompt alone (*question*), and the recalled *items*.
 
     - *abstain* is the reason to doubt the items: they are not about the question ("nothing"), or by or about somebody
-      else ("other"), whom *doubt* names where that is known.
+      else ("other").
     - *remembers*: this turn will be stored. *redact* returns a text as it would be stored.
     - *analyzer* makes words comparable in the memory's language. *similarities* compares texts with a question by
       meaning; it returns None where it cannot.
@@ -108,7 +108,6 @@ class Grounding:
     question: str = ""
     items: tuple[ContextItem, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
-    doubt: str = ""
     remembers: bool = False
     analyzer: Analyzer | None = None
     redact: Callable[[str], str] | None = None

@@ -354,7 +354,6 @@ class AgentRun:
                 question=self._prompt.text,
                 items=assembled.items,
                 abstain=gathered.abstain,
-                doubt=gathered.doubt,
                 remembers=self._stores,
                 analyzer=self._components.reader.analyzer,
                 redact=None if memory is None else memory.redacted,

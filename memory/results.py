@@ -283,9 +283,8 @@ class RecallResult(Sequence[Hit]):
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
     this), "other" (said, but by or about someone else), None when there is no such doubt. *notes* say what was done
-    differently than asked, such as searching by words alone; *doubt* is that among them which says of whom else it is
-    known ("known of Ana, not of Mira"), else empty; *degraded* are those that tell of a failure:
-    the embedder or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
+    differently than asked, such as searching by words alone; *degraded* are those that tell of a failure: the embedder
+    or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
     where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an
     estimate that rather counts too many); None without a budget, and where a function of the caller's counted.
     *near*: False where the best is so far from the question that it is better not shown to a model. *beyond*:
@@ -302,7 +301,6 @@ class RecallResult(Sequence[Hit]):
     degraded: tuple[str, ...] = ()
     near: bool = True
     beyond: int = 0
-    doubt: str = ""
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -199,7 +199,6 @@ class GatheredContext:
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[Omitted, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
-    doubt: str = ""
     searched: int | None = None
     notes: tuple[str, ...] = ()
     accesses: tuple[MemoryAccess, ...] = ()
@@ -316,7 +315,6 @@ class MemoryReader:
             recalled=tuple(numbered[len(profile) :]),
             left_out=(*recall.left_out, *left_out),
             abstain=abstain,
-            doubt=recall.doubt if abstain == "other" else "",
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
             accesses=tuple(sorted(recorder.accesses, key=lambda access: access.began)),

@@ -147,6 +147,4 @@ def _acknowledgement(text: str, grounding: Grounding) -> tuple[str, str]:
 
 
 def _doubt_in_words(grounding: Grounding) -> str:
-    if grounding.doubt:
-        return f"{grounding.doubt[0].upper()}{grounding.doubt[1:]}; the nearest is:"
     return OTHER_SPEAKER_TEXT if grounding.abstain == "other" else DOUBTFUL_TEXT

@@ -24,7 +24,6 @@ from tellback.memory.retrieval.languages.agent_nouns import agent_nouns
 from tellback.memory.retrieval.languages.lexicon import Lexicon
 from tellback.memory.retrieval.query import Query
 from tellback.memory.retrieval.query_analysis import analyze_question, remove_names, remove_time
-from tellback.memory.retrieval.scoring.attributes import attribute_candidates
 from tellback.memory.retrieval.scoring.conversation_scorer import score_conversation
 from tellback.memory.retrieval.scoring.document_scorer import score_documents
 from tellback.memory.retrieval.scoring.features import (
@@ -142,8 +141,7 @@ class NamespaceSearcher:
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
             question = analyzed.question
-            by_kind = (date_candidates(index, question, count), attribute_candidates(index, question, count))
-            rows = sorted_distinct(np.concatenate([rows, *by_kind]))
+            rows = sorted_distinct(np.concatenate([rows, date_candidates(index, question, count)]))
             rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
             silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)
             return score_conversation(

@@ -23,7 +23,6 @@ from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.validity import ValidityFilter
 from tellback.memory.retrieval.index.vocabulary import NO_TERM
 from tellback.memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
-from tellback.memory.retrieval.scoring.superseded import statement_times
 
 Terms = tuple[int, ...]
 _MAX_TERMS: Final = 10
@@ -38,7 +37,7 @@ def conflicting_groups(index: RetrievalIndex, validity: ValidityFilter) -> list[
     """Return the ids of statements that contradict one another, each group newest first, the newest group first."""
     rows = _statement_rows(index, validity)
     terms = {row: _row_terms(index, row) for row in rows}
-    times = dict(zip(rows, statement_times(index, np.array(rows, dtype=np.int64)).tolist(), strict=True))
+    times = dict(zip(rows, index.statement_times(np.array(rows, dtype=np.int64)).tolist(), strict=True))
     newest_first = sorted(
         (row for row in rows if 0 < len(set(terms[row])) <= _MAX_TERMS), key=lambda row: (-times[row], index.ids[row])
     )

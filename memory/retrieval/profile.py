@@ -30,8 +30,6 @@ from tellback.memory.retrieval.languages.statements import (
     analyze_statement,
     is_kin,
 )
-from tellback.memory.retrieval.scoring.newer_statements import spoken_alone
-from tellback.memory.retrieval.scoring.superseded import statement_times
 
 MAX_STATEMENTS: Final = 4_000
 """Newest statements of persons that a profile is made of: reading and analyzing so many takes about half a second."""
@@ -54,12 +52,12 @@ def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]
     columns = index.fields(rows)
     features = columns["statement_features"]
     asks = (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
-    kept = ~asks & ~columns["assistant"] & spoken_alone(index, columns["speaker"])
+    kept = ~asks & ~columns["assistant"] & index.spoken_alone(columns["speaker"])
     kept &= (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
     rows, features = rows[kept], features[kept]
     visible = ~index.hidden_utterances(rows)
     rows, features = rows[visible], features[visible]
-    newest = np.argsort(-statement_times(index, rows), kind="stable")
+    newest = np.argsort(-index.statement_times(rows), kind="stable")
     if attributes:
         latest = [newest[(features[newest] & int(feature)) != 0][:_LATEST] for feature in _OWN_ATTRIBUTES]
         newest = newest[np.isin(newest, np.concatenate(latest))]

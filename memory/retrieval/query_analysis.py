@@ -17,7 +17,6 @@ from tellback.memory.retrieval.languages.dates import find_dates
 from tellback.memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
 from tellback.memory.retrieval.languages.question_time import find_question_time
 from tellback.memory.retrieval.languages.statement_patterns import statement_pattern
-from tellback.memory.retrieval.languages.statements import asked_attributes, people_of
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
@@ -194,16 +193,10 @@ def analyze_question(
         asks_place=lexicon.asks_place.search(question) is not None,
         asks_number=lexicon.asks_number.search(question) is not None,
         asks_several=lexicon.asks_several.search(question) is not None,
-        asks_state=lexicon.asks_state.search(question) is not None,
         only_when=bool(dates) and all(form in lexicon.frame_words or form.isdigit() for form in forms),
         time=find_question_time(question, lexicon, today),
-        people=index.people.with_relations(people_of(question)),
-        asks_modal=statement_pattern("asks_modal").search(question) is not None,
-        own=asked_attributes(question),
         excluded=excluded,
-        asks_count=statement_pattern("asks_count").search(question) is not None,
         asks_digits=statement_pattern("asks_digits").search(question) is not None,
-        about_self=statement_pattern("self").search(question) is not None,
         proper_terms=frozenset(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))
         ),

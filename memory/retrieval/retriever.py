@@ -392,16 +392,13 @@ class Retriever:
         if confidence < query.min_confidence:
             unsure = f"confidence {confidence:.2f} is below the {query.min_confidence:g} asked for"
             omitted, hits, near_best = (*omitted, *(Omitted(hit.memory.id, unsure) for hit in hits)), (), []
-        doubt = best.subject_note if best is not None and abstain == "other" else ""
         return RecallResult(
             hits,
             confidence,
             abstain,
             omitted,
-            (doubt,) if doubt else (),
             near=any(source.is_near for source in sources),
             beyond=len(near_best),
-            doubt=doubt,
         )
 
 

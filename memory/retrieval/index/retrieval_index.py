@@ -24,7 +24,7 @@ from tellback.memory.retrieval.index.record_batch import (
     copy_values,
     gather_spans,
 )
-from tellback.memory.retrieval.index.session_statistics import Participants, SessionBm25
+from tellback.memory.retrieval.index.session_statistics import NOBODY, Participants, SessionBm25
 from tellback.memory.retrieval.index.turn_links import TurnLinks
 from tellback.memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
 from tellback.memory.retrieval.languages.statements import StatementFeature
@@ -133,6 +133,20 @@ class RetrievalIndex:
             if session != NO_SESSION and set(self.participants.speakers(session)) == {user}
         ]
         return np.asarray(np.isin(sessions, alone))
+
+    def spoken_alone(self, speakers: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return which of *speakers* are one person's: nobody, the user, or the only one with a name."""
+        present = self.participants.present()
+        named = [number for number, name in present if name not in ROLES]
+        users = [number for number, name in present if name == ROLES[0]]
+        return np.isin(speakers, [NOBODY, *users, *(named if len(named) == 1 else ())])
+
+    def statement_times(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the time of each statement in microseconds: its valid_from, else when it was said, else recorded."""
+        valid_from, occurred_at, recorded_at = (
+            self.columns[name][rows] for name in ("valid_from", "occurred_at", "recorded_at")
+        )
+        return np.where(valid_from != NEVER, valid_from, np.where(occurred_at != NEVER, occurred_at, recorded_at))
 
     def hidden_utterances(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of *rows* state nothing and were said to an assistant, or to nobody.

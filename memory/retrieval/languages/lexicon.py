@@ -72,7 +72,6 @@ class Lexicon:
     asks_place: re.Pattern[str] = _NO_MATCH
     asks_number: re.Pattern[str] = _NO_MATCH
     asks_several: re.Pattern[str] = _NO_MATCH
-    asks_state: re.Pattern[str] = _NO_MATCH
     change: re.Pattern[str] = _NO_MATCH
     continuation: re.Pattern[str] = _NO_MATCH
     back_reference: re.Pattern[str] = _NO_MATCH

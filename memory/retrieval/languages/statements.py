@@ -180,36 +180,9 @@ def analyze_statement(text: str) -> StatementAnalysis:
     return StatementAnalysis(features, keys, relations)
 
 
-def asked_attributes(text: str) -> StatementFeature:
-    """Return which attributes the question *text* asks for: name, home, work, age of its asker; home, work, age of
-    others."""
-    features = StatementFeature(0)
-    for feature, name in (*_OWN_ATTRIBUTES.items(), *_THEIR_ATTRIBUTES.items()):
-        if statement_pattern(f"asks_{name}").search(text):
-            features |= feature
-    return features
-
-
 def may_hold_of_several(text: str) -> bool:
     """Return whether another statement like *text* may be true beside it: a taste, an event, "also"."""
     return statement_pattern("several").search(text) is not None
-
-
-def tells_amount(text: str) -> bool:
-    """Return whether *text* tells an amount of money, or how much there is of something in a time ("3,900 a month")."""
-    return statement_pattern("amount").search(text) is not None
-
-
-def is_about_possession(text: str) -> bool:
-    """Return whether *text* begins with what belongs to a person ("Malik's best man …"), and is not about that one."""
-    people = _find_people(_Statement(text[:_MAX_CHARACTERS]))
-    return bool(people) and people[0].owns and people[0].start <= _SUBJECT_END
-
-
-@lru_cache(maxsize=64)
-def people_of(text: str) -> tuple[str, ...]:
-    """Return the people that *text* names, as in ``StatementAnalysis``, in their order."""
-    return tuple(dict.fromkeys(person.key for person in _find_people(_Statement(text))))
 
 
 def is_kin(person: str) -> bool:

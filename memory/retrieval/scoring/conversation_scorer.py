@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
 from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
-from tellback.memory.retrieval.languages.question_time import TimeKind
-from tellback.memory.retrieval.languages.statements import StatementFeature
-from tellback.memory.retrieval.scoring.attributes import THEIRS, attribute_scores, changed_attribute, tells_attribute
 from tellback.memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     TopicEvidence,
@@ -40,16 +37,9 @@ from tellback.memory.retrieval.scoring.features import (
     smooth_scores,
     smooth_word_matches,
     speaker_match,
+    stated_after,
 )
 from tellback.memory.retrieval.scoring.lists import spread_scores
-from tellback.memory.retrieval.scoring.newer_statements import (
-    find_newer_statements,
-    find_older_statement,
-    modality_scores,
-    own_speakers,
-    spoken_alone,
-)
-from tellback.memory.retrieval.scoring.repeated import repetition_scores
 from tellback.memory.retrieval.scoring.same_topic import lead_with_newest
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from tellback.memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -61,8 +51,6 @@ from tellback.memory.retrieval.scoring.soft_matching import (
     weighted_sum,
     word_match,
 )
-from tellback.memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
-from tellback.memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after, trusted_lead
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -77,10 +65,8 @@ question's words, and at most so many others."""
 _TYPICAL_MEMORIES = 256
 _ALL_WORDS = 0.999
 """Share of a question's words that a memory has which has all of them."""
-_OWN_TOPIC = 0.8
 _UNTOLD_TOPIC = 0.45
-"""Confidence where a number is asked for, and none of the best turns has one; or somebody's home, work or age, and no
-memory tells it."""
+"""Confidence where a number is asked for, and none of the best turns has one."""
 _NUMBERED_TURNS, _NUMBERED_SHARE = 5, 0.7
 """Best turns that are searched for a number, if they have this share of the best score."""
 _YEAR_FIT = 0.3
@@ -132,54 +118,9 @@ def score_conversation(
         asks = has_text_feature(index, rows, TextFeature.ENDS_ASKING)  # it may set the same aside
         has_excluded = (1 - asks) * has_any_term(index, rows, question.excluded)
         parts["excluded"] = weights.excluded * best_total * has_excluded
-    if question.own:
-        parts["own"] = weights.own * attribute_scores(index, rows, ids, question, sum_features(parts, len(ids)))
     parts["importance"] = _importance_part(index, rows, parts, weights)
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
-    newer: dict[int, int] = {}
-    later: dict[int, int] = {}
-    likely: set[int] = set()
-    parts["modality"] = weights.modality * modality_scores(query, rows, sum_features(parts, len(ids)))
-    moment = to_microseconds(validity.as_of or validity.now)
-    if question.time.period is not None:
-        after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))
-        is_own = spoken_alone(index, index.columns["speaker"][rows])
-        parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
-    if weights.newest and question.asks_state and not (question.asks_list or question.dates):
-        parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
-        likely = set(newer.values())
-        totals = sum_features(parts, len(ids))
-        parts["newest"] += trusted_lead(index, rows, ids, totals, words, own_speakers(index))
-    tells = tells_attribute(index, rows, question)
-    asked, mismatch = asked_people(question, index), None
-    if asked is not None and len(rows):
-        lacking = lacks_subject(index, rows, asked)
-        totals = sum_features(parts, len(ids))
-        best = top_positions(ids, totals, 1)[0]
-        if not tells.any():
-            mismatch = subject_mismatch(query, rows, asked, lacking, words, matches.by_word)
-        parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
-    is_name = index.people.is_person(question.text.strip().lower())  # a name alone asks for no state that may change
-    is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
-    asks_for_one = not (question.asks_list or is_told_twice or is_name)
-    if weights.newest and question.time.kind == TimeKind.NOW and asks_for_one:
-        changes = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
-        parts["newest"] = parts.get("newest", 0.0) + changes.leading
-        parts["linked"] = changes.linked
-        newer, later = {**newer, **changes.newer}, changes.later
-        likely |= changes.likely
-    elif weights.newest and question.time.kind == TimeKind.THEN and question.time.period is None:
-        changes = find_older_statement(query, rows, ids, sum_features(parts, len(ids)), moment)
-        parts["newest"] = parts.get("newest", 0.0) + changes.leading
-        newer, likely = {**newer, **changes.newer}, likely | changes.likely
-    elif weights.newest and question.time.kind == TimeKind.NOW and is_told_twice:
-        changed = changed_attribute(index, rows, tells)
-        newer, likely = {**newer, **changed}, likely.union(changed.values())
-    if not question.dates:  # a date may be that of the repetition
-        parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
-        newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
-        later = {older: leading for older, leading in later.items() if first_of.get(leading) != older}
     states = ~matches.is_echo
     unstated = np.concatenate([rows[~states], silent])
     seen = words.seen if not len(unstated) else _terms_seen_beside(query, unstated)
@@ -193,11 +134,10 @@ def score_conversation(
         _mean_cosine(query),
     )
     confidence = conversation_confidence(evidence, query.profile, abstention, frequencies.count)
-    topic = max(confidence.topic, _OWN_TOPIC if tells.any() else 0.0)
+    topic = confidence.topic
     if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
         topic = max(topic, ABSTENTION_LEVEL)
-    is_untold = question.own & THEIRS and asked is not None and not tells.any()
-    if is_untold or (question.asks_digits and not _has_number(index, rows, ids, sum_features(parts, len(ids)))):
+    if question.asks_digits and not _has_number(index, rows, ids, sum_features(parts, len(ids))):
         topic = min(topic, _UNTOLD_TOPIC)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
@@ -205,9 +145,6 @@ def score_conversation(
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
     if question.asks_several and lead >= abstention.lead:  # else somebody else stated it, and there is no list
         parts["spread"] = weights.spread * spread_scores(index, rows, ids, sum_features(parts, len(ids)))
-    note = ""
-    if mismatch is not None and mismatch.lead < lead:
-        lead, note = mismatch.lead, mismatch.note
     candidates = ScoredCandidates(
         query.namespace,
         query.partition,
@@ -215,10 +152,6 @@ def score_conversation(
         parts,
         topic,
         lead,
-        newer,
-        later,
-        frozenset(likely),
-        note,
         is_near=confidence.is_near,
         asks_several=question.asks_several,
     )
@@ -235,7 +168,7 @@ def _has_number(index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals: F
 def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
     """Return which of *rows* are notes, or turns of the one person who talks here, with an assistant."""
     columns = index.fields(rows)
-    is_own = spoken_alone(index, columns["speaker"]) & ~columns["assistant"]
+    is_own = index.spoken_alone(columns["speaker"]) & ~columns["assistant"]
     return np.asarray((columns["session"] == NO_SESSION) | is_own)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tellback.memory.embedders.profile import EmbedderProfile
 from tellback.memory.models import DEFAULT_IMPORTANCE
-from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.record import NEVER, TextFeature
 from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.session_statistics import NOBODY
@@ -23,14 +23,12 @@ from tellback.memory.retrieval.index.validity import ValidityFilter
 from tellback.memory.retrieval.index.vocabulary import NO_TERM
 from tellback.memory.retrieval.languages.dates import DateReference, date_match
 from tellback.memory.retrieval.languages.question_time import QuestionTime, TimeKind
-from tellback.memory.retrieval.languages.statements import StatementFeature
 from tellback.vectorstore import Filter, Vector, View
 from tellback.vectorstore.internals import idf, idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_TERMS = 10
-_NOTHING_OWN = StatementFeature(0)
 _NOW = QuestionTime(TimeKind.NOW, None, "")
 
 
@@ -39,13 +37,9 @@ class AnalyzedQuestion:
     """A question as it is analyzed in one namespace.
 
     *terms* are those of *text_without_names*, where the names of *participants* are left out, and *forms* the words as
-    they were written; *all_terms* are those of *text*. *asks_state*: it asks how something is, not what happened.
-    *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
-    that are written as names. *time* is what it asks about. *people* are those that it names, as in
-    ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves;
-    *asks_modal*: about plans, hypotheses or what somebody said; *own*: which attributes of the asker or others.
-    *excluded*: terms of what the question sets aside.
-    *asks_count*: it asks how many; *asks_digits*: for a number as that of a telephone.
+    they were written; *all_terms* are those of *text*. *only_when*: it names a date and nothing else that a memory
+    could be about. *proper_terms* are those of *terms* that are written as names. *time* is what it asks about.
+    *excluded*: terms of what the question sets aside. *asks_digits*: it asks for a number as that of a telephone.
     """
 
     text: str
@@ -59,22 +53,11 @@ class AnalyzedQuestion:
     asks_place: bool
     asks_number: bool
     asks_several: bool
-    asks_state: bool = False
     only_when: bool = False
     proper_terms: frozenset[str] = frozenset()
     time: QuestionTime = _NOW
-    people: frozenset[str] = frozenset()
-    about_self: bool = False
-    asks_modal: bool = False
-    own: StatementFeature = _NOTHING_OWN
     excluded: frozenset[str] = frozenset()
-    asks_count: bool = False
     asks_digits: bool = False
-
-    @property
-    def asks_list(self) -> bool:
-        """True if it asks for several things, and not only for their number."""
-        return self.asks_several and not self.asks_count
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:
@@ -184,6 +167,13 @@ def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> F
     """Return how well a date of the question fits the day of each row, or the day that its text mentions, in [0, 1]."""
     of_day = date_match(index.columns["day"][rows], question.dates)
     return np.maximum(of_day, date_match(index.columns["mentioned_day"][rows], question.dates))
+
+
+def stated_after(index: RetrievalIndex, rows: Rows, moment: int) -> Floats:
+    """Return 1 for rows said after *moment* (microseconds) that do not say from when they are valid; else 0."""
+    occurred_at = index.columns["occurred_at"][rows]
+    is_undated = index.columns["valid_from"][rows] == NEVER
+    return np.asarray(is_undated & (occurred_at != NEVER) & (occurred_at > moment), dtype=np.float64)
 
 
 def has_text_feature(index: RetrievalIndex, rows: Rows, feature: TextFeature) -> Floats:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.scoring.scores import top_positions
-from tellback.memory.retrieval.scoring.superseded import TIE_STEP
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+_TIE_STEP = 1e-6
 _SPREAD_HITS = 60
 """Best hits that are spread over the sessions."""
 _KEPT_HITS, _FIRST_PLACES = 7, 10
@@ -47,5 +47,5 @@ def spread_scores(index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals:
     if len(others) > _FIRST_PLACES - _KEPT_HITS:
         lowest = others[_FIRST_PLACES - _KEPT_HITS]
         for place, i in enumerate(best_first[:_KEPT_HITS]):
-            change[i] = max(change[i], lowest + (_KEPT_HITS - place) * TIE_STEP - totals[i])
+            change[i] = max(change[i], lowest + (_KEPT_HITS - place) * _TIE_STEP - totals[i])
     return change

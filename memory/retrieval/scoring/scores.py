@@ -28,9 +28,8 @@ class ScoredCandidates:
     those whom the question names over those of others (below 0: somebody else stated it), 0 where nobody is named.
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
     which may have changed the first hit to that of the first hit; *likely* has the positions of newer statements that
-    an answer should say beside the older. *subject_note* says in words whose attribute was found instead of that asked
-    for, where *lead* is below 0 for that reason. *is_near*: the best candidate is near enough to be shown where
-    there is doubt. *asks_several*: the question asks for a list.
+    an answer should say beside the older. *is_near*: the best candidate is near enough to be shown where there is
+    doubt. *asks_several*: the question asks for a list.
     """
 
     namespace: str
@@ -42,7 +41,6 @@ class ScoredCandidates:
     newer: Mapping[int, int] = field(default_factory=dict)
     later: Mapping[int, int] = field(default_factory=dict)
     likely: frozenset[int] = frozenset()
-    subject_note: str = ""
     is_near: bool = True
     asks_several: bool = False
 

@@ -36,16 +36,8 @@ class ConversationWeights:
     importance: float = 0.2
     """Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
     later: float = -1.0
-    modality: float = 1.0
-    """0: plans, hypotheses, quotations and past habits keep their score."""
-    newest: float = 1.0
-    """0: older statements keep their place before newer ones."""
-    own: float = 1.0
-    """0: statements that tell the name, the home or the work that their asker asks for do not lead."""
     excluded: float = -0.5
     """Share of the best score that a memory loses which has what the question sets aside ("besides Rome")."""
-    subject: float = -0.1
-    """Share of the best score that a statement loses which names none of the people asked about."""
     text: float = 0.15
     word_window: tuple[float, float, float, float] = (0.7, 0.5, 0.65, 0.45)
     """Share of a word match that counts one turn before, one after, two before, two after."""
