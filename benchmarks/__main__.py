@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchmarks import fast_search, forget_speed, hooks, secret_screen, structure, vector_table
 from benchmarks.documents import command as documents
-from benchmarks.personal import answers, calibration, hands_command, life, manual, page
+from benchmarks.personal import answers, calibration, hands_command, life, manual, page, train
 from benchmarks.personal import command as personal
 from benchmarks.recall import command as recall
 from benchmarks.recall_speed import command as recall_speed
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_commands(commands)
     personal.add_command(commands)
     manual.add_command(commands)
-    for part in (life, answers, page, documents, hands_command):
+    for part in (life, answers, page, documents, hands_command, train):
         part.add_command(commands)
     calibration.add_command(commands)
     recall_speed.add_command(commands)

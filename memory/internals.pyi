@@ -27,6 +27,8 @@ from .documents.sentences import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.table_rows import quoted_text as quoted_text
 from .embedders.e5_encoder import E5Encoder as E5Encoder
 from .embedders.e5_files import e5_available as e5_available
+from .embedders.e5_head import E5_HEAD as E5_HEAD
+from .embedders.e5_head import E5Head as E5Head
 from .embedders.encoder_files import encoder_available as encoder_available
 from .embedders.fingerprint import PROBES as PROBES
 from .embedders.local import LocalWordVectors as LocalWordVectors

@@ -16,10 +16,12 @@ from tellback.memory.backups import RestoreReport, restore_file_from
 from tellback.memory.codec import DECLARED_FIELDS
 from tellback.memory.documents.manifest import ManifestTables, attach_documents
 from tellback.memory.embedders.cache import EmbeddingCacheTables
+from tellback.memory.embedders.e5_encoder import E5Encoder
+from tellback.memory.embedders.e5_files import e5_available
 from tellback.memory.embedders.encoder_files import encoder_available
 from tellback.memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
 from tellback.memory.embedders.protocol import Embedder, checked_embedder, is_space_of
-from tellback.memory.embedders.sentence_encoder import SentenceEncoder
+from tellback.memory.embedders.sentence_encoder import USE_MARK, SentenceEncoder
 from tellback.memory.entry_store import database_for
 from tellback.memory.errors import ArgumentError, EmbedderError, store_errors
 from tellback.memory.history.retention import Retention, checked_retention
@@ -174,22 +176,25 @@ def _memory_components() -> list[TableComponent]:
 
 
 def local_embedder() -> Embedder:
-    """Return the embedder of this machine: whole sentences for notes and turns, static vectors for passages.
+    """Return the embedder of this machine: the best sentence encoder for notes and turns, static vectors for passages.
 
-    Where the sentence encoder is missing or damaged, static vectors do for all, and a warning is logged. Raises
-    ``MissingExtra`` when the extra ``local`` is not installed.
+    Where an encoder is missing or damaged, the next one does, and a warning is logged. Raises ``MissingExtra`` when
+    the extra ``local`` is not installed.
     """
     static = LocalEmbedder()
-    if not encoder_available():
-        return static
-    try:
-        return SentenceEncoder(passages=static)
-    except EmbedderError as error:
-        _log.warning("the sentence encoder is left out: %s", error)
-        return static
+    for encoder, is_available in ((E5Encoder, e5_available), (SentenceEncoder, encoder_available)):
+        if is_available():
+            try:
+                return encoder(passages=static)
+            except EmbedderError as error:
+                _log.warning("%s is left out: %s", encoder.__name__, error)
+    return static
 
 
 def _local_embedder(space: Space | None) -> Embedder:
-    """Return the local embedder that *space* has vectors of; the best one where it has none of either."""
-    static = LocalEmbedder()
-    return static if space is not None and is_space_of(space, static) else local_embedder()
+    """Return the local embedder that *space* has vectors of; the best one where it has none of any."""
+    if space is not None and is_space_of(space, static := LocalEmbedder()):
+        return static
+    if space is not None and space.fingerprint.startswith(USE_MARK) and encoder_available():
+        return SentenceEncoder(passages=static)
+    return local_embedder()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -476,7 +476,7 @@ def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedde
 
 
 def changed_recall_settings(settings: RecallSettings, changes: Sequence[str]) -> RecallSettings:
-    """Return *settings* with *changes* such as ``conversation.session=0.2``.
+    """Return *settings* with *changes* such as ``dialogue.session=0.2``.
 
     An unknown setting, or a value that is no number, raises ``ConfigurationError``.
     """
@@ -484,17 +484,24 @@ def changed_recall_settings(settings: RecallSettings, changes: Sequence[str]) ->
         name, _, value = change.partition("=")
         part, _, field = name.strip().rpartition(".")
         owner: Any = getattr(settings, part, None) if part else settings
-        old = getattr(owner, field, None)
-        if hasattr(owner, field) and old is None:  # it follows the profile of the embedder
-            old = 0.0
-        if isinstance(old, bool) or not isinstance(old, (int, float)):
+        fields: Mapping[str, Any] = {"cosine": 0.0, **owner} if isinstance(owner, Mapping) else dict(_numbers_of(owner))
+        if field not in fields:
             raise ConfigurationError(
-                f"{name!r} is no setting of recall that is a number; candidates and conversation.session are"
+                f"{name!r} is no setting of recall that is a number; candidates and dialogue.session are"
             )
         try:
-            new = type(old)(value)
+            changed: Any = type(fields[field])(value)
         except ValueError as error:
-            raise ConfigurationError(f"{name}: {value!r} is not a number such as {old}") from error
-        changed: Any = replace(owner, **{field: new})
-        settings = replace(settings, **{part: changed}) if part else changed
+            raise ConfigurationError(f"{name}: {value!r} is not a number such as {fields[field]}") from error
+        changes_of_owner: dict[str, Any] = {field: changed}
+        owner = {**owner, **changes_of_owner} if isinstance(owner, Mapping) else replace(owner, **changes_of_owner)
+        parts: dict[str, Any] = {part: owner}
+        settings = replace(settings, **parts) if part else owner
     return settings
+
+
+def _numbers_of(settings: object) -> Iterator[tuple[str, float]]:
+    for name in getattr(settings, "__slots__", ()):
+        value = getattr(settings, name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield name, value

@@ -119,7 +119,7 @@ async def _unrelated_cosine(embedder: Embedder, case: Case) -> float:
 def _first_share(key: str, case: Case, weight: float) -> float:
     asked = [question for question in case.questions if question.half == "choose" and question.gold]
     settings = RecallSettings()
-    settings = replace(settings, conversation=replace(settings.conversation, cosine=weight))
+    settings = replace(settings, told={**settings.told, "cosine": weight})
     with TemporaryDirectory() as folder:
         system = opened(BY_KEY[key], Path(folder), Options(recall=settings))
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.metrics import Answer, ndcg_at, recall_at
@@ -25,13 +25,13 @@ def run_ablation(data: Path, sets: Sequence[str], options: Options, *, limit: in
     rows: list[Row] = []
     if "locomo" in sets:
         turns = next(task for task in locomo_tasks(data) if task.key == "locomo-turns")
-        for name, changed in _without("conversation"):
+        for name, changed in _without("dialogue"):
             say(f"conversations, {name}")
             rows.append(_conversations(turns, replace(options, recall=changed), name, limit))
     libraries = {"squad": squad_tasks, "cranfield": cranfield_tasks}
     tasks = [make(data)[0] for name, make in libraries.items() if name in sets]
     if tasks:
-        for name, changed in _without("documents"):
+        for name, changed in _without("passages"):
             say(f"documents, {name}")
             rows.append(_documents(tasks, replace(options, recall=changed), name, limit))
     return rows
@@ -40,12 +40,10 @@ def run_ablation(data: Path, sets: Sequence[str], options: Options, *, limit: in
 def _without(part: str) -> Iterator[tuple[str, RecallSettings]]:
     """Yield the settings with each weight of *part* at 0; the first has them all."""
     whole = RecallSettings()
-    weights = getattr(whole, part)
+    weights: Mapping[str, float] = getattr(whole, part)
     yield f"{part}: {ALL}", whole
-    for field in fields(weights):
-        value = getattr(weights, field.name)
-        nothing = tuple(0.0 for _ in value) if isinstance(value, tuple) else 0.0
-        yield f"- without {field.name}", replace(whole, **{part: replace(weights, **{field.name: nothing})})
+    for name in {"cosine": 0.0, **weights}:
+        yield f"- without {name}", replace(whole, **{part: {**weights, name: 0.0}})
 
 
 def _conversations(task: Task, options: Options, name: str, limit: int | None) -> Row:

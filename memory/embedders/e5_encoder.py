@@ -6,7 +6,8 @@
 (1, 384)
 
 The network is multilingual-e5-small (Wang et al. 2024, arXiv 2402.05672), a transformer of twelve layers, in numpy. A
-question and what answers it are marked as such ("query: ", "passage: "), since the network was trained so.
+question and what answers it are marked as such ("query: ", "passage: "), since the network was trained so. A fitted
+head (``e5_head``) brings both together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import asyncio
 import functools
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +32,12 @@ from tellback.memory.embedders.e5_files import (
     open_e5_files,
     open_e5_pieces,
 )
+from tellback.memory.embedders.e5_head import E5Head, head_mark
+from tellback.memory.embedders.fingerprint import names_weights
 from tellback.memory.embedders.normalization import normalize_layer
-from tellback.memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation
+from tellback.memory.embedders.protocol import Embedder, EmbeddingKind, Embeddings, Truncation, checked_embedder
 from tellback.memory.embedders.sentence_pieces import SentencePieces
+from tellback.memory.errors import ArgumentError
 
 MAX_TOKENS = 512
 """Tokens of a text that count, its mark and both ends among them: the network has no more positions."""
@@ -135,8 +139,16 @@ def _network() -> tuple[E5Network, SentencePieces]:
     return E5Network(files.weights, TokenTable(files.folder)), open_e5_pieces(files.folder)
 
 
+@functools.cache
+def _fitted_head() -> E5Head:
+    return E5Head.load()
+
+
 class E5Encoder:
-    """Embedder of sentences and passages, 384 dimensions; nothing leaves the machine.
+    """Embedder of notes, questions and turns, 384 dimensions; nothing leaves the machine.
+
+    *passages* embeds the passages of documents, which are many and long: ``LocalEmbedder()`` takes a hundredth of the
+    time, and its vectors are filled up with zeros (None: this one does). *head*: None gives the network's own vectors.
 
     Raises ``MissingExtra`` when the package with the weights is not installed (``e5_available`` tells beforehand; there
     is one for Linux on x86-64), and ``EmbedderError`` where its file is not the one that this version knows. The first
@@ -144,12 +156,23 @@ class E5Encoder:
     """
 
     remote = False
-    names_weights = True
     dimension = DIMENSION
-    fingerprint = _FINGERPRINT
 
-    def __init__(self) -> None:
+    def __init__(self, *, passages: Embedder | None = None, head: Literal["fitted"] | None = "fitted") -> None:
+        self.passages: Embedder = self if passages is None else WidenedEmbedder(passages, DIMENSION)
         self._network, self._pieces = _network()
+        self._head = None if head is None else _fitted_head()
+        self._own = _FINGERPRINT if head is None else f"{_FINGERPRINT}/{head_mark()}"
+
+    @property
+    def names_weights(self) -> bool:
+        """True if the embedder of passages names its weights, too."""
+        return self.passages is self or names_weights(self.passages)
+
+    @property
+    def fingerprint(self) -> str:
+        """The weights and the head, and the embedder of passages where that is another one."""
+        return self._own if self.passages is self else f"{self._own}+{self.passages.fingerprint}"
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Floats:
         """As the protocol says, in a thread; a question and a document with the same words get different vectors."""
@@ -158,22 +181,43 @@ class E5Encoder:
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As the protocol says: of a text beyond ``MAX_TOKENS`` the beginning is embedded."""
         check_embedder_input(texts, kind)
-        return await asyncio.to_thread(self._encode, texts, _MARKS[kind])
+        return await asyncio.to_thread(self._encode, texts, kind)
 
-    def _encode(self, texts: Sequence[str], mark: str) -> Embeddings:
+    def _encode(self, texts: Sequence[str], kind: EmbeddingKind) -> Embeddings:
         present = [position for position, text in enumerate(texts) if not is_blank(text)]
         tokens, truncated = [], {}
         for position in present:
             beginning = texts[position][:_MAX_CHARACTERS]
-            ids = self._pieces.ids(mark + beginning)
+            ids = self._pieces.ids(_MARKS[kind] + beginning)
             total = len(ids) * len(texts[position]) // len(beginning)  # as if all of it were like its beginning
             if total > MAX_TOKENS:
                 truncated[position] = Truncation(min(len(ids), MAX_TOKENS), total)
             tokens.append(ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]])
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
         if present:
-            vectors[present] = self._network.encode(tokens)
+            encoded = self._network.encode(tokens)
+            vectors[present] = encoded if self._head is None else self._head.apply(encoded, kind)
         return Embeddings(vectors, truncated)
 
     def __repr__(self) -> str:
         return f"E5Encoder({self.fingerprint!r})"
+
+
+class WidenedEmbedder:
+    """Embedder whose vectors are those of *inner*, filled up with zeros to *dimension*; their cosines stay."""
+
+    remote = False
+
+    def __init__(self, inner: Embedder, dimension: int) -> None:
+        checked_embedder(inner, "passages")
+        if inner.dimension > dimension:
+            raise ArgumentError("passages", inner, f"an embedder of at most {dimension} dimensions is needed")
+        self.inner = inner
+        self.dimension = dimension
+        self.fingerprint = inner.fingerprint
+        self.names_weights = names_weights(inner)
+
+    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Floats:
+        """As the protocol says."""
+        vectors = await self.inner.embed(texts, kind)
+        return np.pad(vectors, ((0, 0), (0, self.dimension - vectors.shape[1])))

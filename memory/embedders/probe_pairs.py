@@ -71,4 +71,4 @@ def measured_profile(questions: NDArray[np.float32], statements: NDArray[np.floa
     median = float(np.median(others))
     base = round(median, 3) if median >= _NARROW_BASE else 0.0
     unrelated = (float(np.median(others.max(axis=1))) - base) / (1 - base)
-    return EmbedderProfile(notes=_NOTES_WEIGHT, note_session=0.0, cover=True, unrelated=round(unrelated, 3), base=base)
+    return EmbedderProfile(notes=_NOTES_WEIGHT, unrelated=round(unrelated, 3), base=base)

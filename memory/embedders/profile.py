@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 class EmbedderProfile:
     """Weights of an embedder's cosine beside the words of a question, which weigh 1.
 
-    *turns* is for turns of a conversation, whose neighbours speak along; *notes* for memories without a session.
-    *note_session* is the share of the session's weight that a note's own BM25 has in its place. *cover*: words weigh
-    less by the share of the question that no memory has, so that meaning leads where no word fits.
+    *turns* is for turns of a talk between people; *notes* for what one person told, in a session or not.
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
     over the questions of ``python -m benchmarks calibrate``), *few* the share of it that is subtracted for each factor
@@ -38,8 +36,6 @@ class EmbedderProfile:
 
     turns: float = 0.45
     notes: float = 0.45
-    note_session: float = 1.0
-    cover: bool = False
     unrelated: float | None = None
     few: float = 0.26
     typical: float = 0.0
@@ -64,11 +60,10 @@ UNKNOWN_PROFILE: Final = EmbedderProfile()
 """Profile of an unknown embedder: its cosines do not outweigh the words."""
 
 _KNOWN: Final = {
+    "local/multilingual-e5-small-": EmbedderProfile(turns=0.45, notes=10.0, unrelated=0.3, note_bound=0.0),
     "local/use-multilingual-3-": EmbedderProfile(
         turns=0.45,
         notes=1.3,
-        note_session=0.0,
-        cover=True,
         unrelated=0.205,
         few=0.18,
         typical=0.04,

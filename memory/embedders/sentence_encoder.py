@@ -18,7 +18,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,9 @@ _LEFT = {2: 0, 3: 1, 5: 2}
 _WIDTH = 256
 _BATCH_TOKENS = 384
 """Tokens of texts that go through the network together: above it, the arrays leave the processor's cache."""
-_FINGERPRINT = f"local/use-multilingual-3-{DIMENSION}/{WEIGHTS_MARK}"
+USE_MARK: Final = "local/use-multilingual-3-"
+"""Beginning of the fingerprints of this encoder."""
+_FINGERPRINT = f"{USE_MARK}{DIMENSION}/{WEIGHTS_MARK}"
 _RECENT_TEXTS = 16
 """Texts whose vectors are kept a while: a prompt is asked about, and then stored."""
 _KEPT_TOGETHER = 2

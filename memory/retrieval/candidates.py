@@ -18,8 +18,7 @@ from tellback.memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
 from tellback.memory.retrieval.index.index_sync import IndexSynchronizer
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
-from tellback.memory.retrieval.index.turn_links import NO_ROW
-from tellback.memory.retrieval.index.validity import ValidityFilter, combine_filters
+from tellback.memory.retrieval.index.validity import combine_filters
 from tellback.memory.retrieval.languages.agent_nouns import agent_nouns
 from tellback.memory.retrieval.languages.lexicon import Lexicon
 from tellback.memory.retrieval.query import Query
@@ -31,7 +30,6 @@ from tellback.memory.retrieval.scoring.features import (
     NamespaceQuery,
     TermFrequencies,
     date_fit,
-    neighbour_window,
 )
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates
 from tellback.memory.retrieval.scoring.settings import RecallSettings
@@ -139,17 +137,15 @@ class NamespaceSearcher:
                 candidates = [*candidates, *view.nearest(analyzed.vector, count, where=where, namespace=target.name)]
             rows = index.rows(list(dict.fromkeys(id for id, _ in candidates)))
             if target.partition == DOCUMENTS:
-                return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
+                return score_documents(analyzed, rows, weights=self.settings.passages, abstention=abstention)
             question = analyzed.question
             rows = sorted_distinct(np.concatenate([rows, date_candidates(index, question, count)]))
-            rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
             silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)
             return score_conversation(
                 analyzed,
                 rows[~silent],
                 silent=rows[silent],
-                weights=self.settings.conversation,
-                abstention=abstention,
+                settings=self.settings,
             )
 
     def id_filter(self, view: View, target: SearchTarget, query: Query) -> IdFilter | None:
@@ -212,19 +208,3 @@ def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: in
     rows, fit = rows[fit >= _MIN_DATE_FIT], fit[fit >= _MIN_DATE_FIT]
     latest_first = np.lexsort((-index.columns["day"][rows], -fit))[:count]
     return np.asarray(rows[latest_first], dtype=np.int64)
-
-
-def add_neighbours(
-    index: RetrievalIndex, rows: Rows, validity: ValidityFilter, id_filter: IdFilter | None = None
-) -> Rows:
-    """Return *rows* with the two turns before and after each, in ascending order.
-
-    Rows that are not valid are left out, and those whose ids *id_filter* refuses.
-    """
-    window = neighbour_window(index.links, rows)
-    found = sorted_distinct(np.concatenate([rows, *window.sides]))
-    found = found[found != NO_ROW]
-    found = found[~validity.hidden(index, found)]
-    if id_filter is not None and len(found):
-        found = found[id_filter([index.ids[row] for row in found.tolist()])]
-    return np.asarray(found)

@@ -31,7 +31,7 @@ from tellback.memory.retrieval.index.turn_links import NO_ROW
 from tellback.memory.retrieval.index.vocabulary import NO_TERM
 from tellback.memory.retrieval.languages.utterances import with_utterance
 from tellback.memory.retrieval.query import Query
-from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, neighbour_window
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 from tellback.memory.retrieval.scoring.scores import RankedCandidate
 from tellback.memory.retrieval.scoring.soft_matching import QuestionTerms, term_similarities, weigh_terms
 from tellback.vectorstore import VectorStore, View
@@ -161,37 +161,34 @@ def add_term_matches(
             continue
         with searcher.analyze(view, target, query) as analyzed:
             words = weigh_terms(analyzed.question, analyzed.index, analyzed.frequencies)
-            window = () if target.partition == DOCUMENTS else searcher.settings.conversation.word_window
+            answers = target.partition != DOCUMENTS
             for i in positions:
                 row = analyzed.index.row(hits[i].memory.id)
                 if row >= 0:  # else it is of another collection
-                    matched = term_matches(analyzed.question, words, row, analyzed.index, window=window)
+                    matched = term_matches(analyzed.question, words, row, analyzed.index, answers=answers)
                     hits[i] = replace(hits[i], matched=matched)
     return replace(found, hits=tuple(hits))
 
 
 def term_matches(
-    question: AnalyzedQuestion, words: QuestionTerms, row: int, index: RetrievalIndex, *, window: Sequence[float] = ()
+    question: AnalyzedQuestion, words: QuestionTerms, row: int, index: RetrievalIndex, *, answers: bool = False
 ) -> tuple[TermMatch, ...]:
     """Return the terms by which *row* matches *question*, the heaviest first.
 
-    *window* are the shares of a match one turn before, one after, two before and two after; empty for a document.
+    *answers*: the words of the question that it answers count, too.
     """
     if not len(words.numbers):
         return ()
-    compared: list[tuple[int, float, MatchPosition]] = [(row, 1.0, "here")]
-    if window:
-        neighbours = neighbour_window(index.links, np.array([row], dtype=np.int64))
-        sides = [int(side[0]) for side in neighbours.sides]
-        compared += list(zip(sides, window, _SIDES, strict=True))
-        compared.append((int(neighbours.answered[0]), 1.0, "question"))
+    compared: list[tuple[int, MatchPosition]] = [(row, "here")]
+    if answers:
+        compared.append((int(index.links.answers.rows[row]), "question"))
     best: list[TermMatch | None] = [None] * len(words.numbers)
-    for compared_row, share, where in compared:
+    for compared_row, where in compared:
         if compared_row == NO_ROW:
             continue
         terms = sorted_distinct(index.text_terms(np.array([compared_row], dtype=np.int64), labels=True)[0])
         nearest = chain.from_iterable(
-            _nearest_terms(terms, share * similarities) for _, similarities in term_similarities(words, terms, index)
+            _nearest_terms(terms, similarities) for _, similarities in term_similarities(words, terms, index)
         )
         for i, (term, similarity) in enumerate(nearest):
             previous = best[i]

@@ -68,8 +68,7 @@ def _score_target(
     cosine = np.array([by_vector.get(id, 0.0) for id in ids])
     parts = {"text": text, "cosine": _COSINE_WEIGHT * scale_to_maximum(cosine)}
     importance = np.array([stored_importance(entries[target.name, id].metadata) for id in ids])
-    weight = settings.conversation.importance
-    parts["importance"] = weight * importance_scores(importance, sum_features(parts, len(ids)))
+    parts["importance"] = importance_scores(importance, sum_features(parts, len(ids)))
     question_terms = set(terms(query.search_text))
     shared = [len(question_terms.intersection(terms(entries[target.name, id].text))) for id in ids]
     shares = np.array(shared) / max(len(question_terms), 1)

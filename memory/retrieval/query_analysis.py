@@ -190,8 +190,6 @@ def analyze_question(
         participants=participants,
         dates=dates,
         asks_time=lexicon.asks_time.search(question) is not None,
-        asks_place=lexicon.asks_place.search(question) is not None,
-        asks_number=lexicon.asks_number.search(question) is not None,
         asks_several=lexicon.asks_several.search(question) is not None,
         only_when=bool(dates) and all(form in lexicon.frame_words or form.isdigit() for form in forms),
         time=find_question_time(question, lexicon, today),

@@ -66,11 +66,10 @@ class Lexicon:
     time: re.Pattern[str] = _NO_MATCH
     number: re.Pattern[str] = re.compile(r"\d")
     name: re.Pattern[str] = _NO_MATCH
+    asks_number: re.Pattern[str] = _NO_MATCH
     call: re.Pattern[str] = _NO_MATCH
     proper: re.Pattern[str] = _NO_MATCH
     asks_time: re.Pattern[str] = _NO_MATCH
-    asks_place: re.Pattern[str] = _NO_MATCH
-    asks_number: re.Pattern[str] = _NO_MATCH
     asks_several: re.Pattern[str] = _NO_MATCH
     change: re.Pattern[str] = _NO_MATCH
     continuation: re.Pattern[str] = _NO_MATCH

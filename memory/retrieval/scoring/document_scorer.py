@@ -16,7 +16,7 @@ from tellback.memory.retrieval.scoring.confidence import (
 )
 from tellback.memory.retrieval.scoring.features import NamespaceQuery, scale_to_maximum
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
-from tellback.memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
+from tellback.memory.retrieval.scoring.settings import AbstentionBounds, Weights
 from tellback.memory.retrieval.scoring.soft_matching import (
     TextMatch,
     exact_match_shares,
@@ -31,7 +31,7 @@ _RESCORED_CANDIDATES = 32
 
 
 def score_documents(
-    query: NamespaceQuery, rows: NDArray[np.int64], *, weights: DocumentWeights, abstention: AbstentionBounds
+    query: NamespaceQuery, rows: NDArray[np.int64], *, weights: Weights, abstention: AbstentionBounds
 ) -> ScoredCandidates:
     """Score the chunks in *rows* of the index for the question."""
     index, question, frequencies = query.index, query.question, query.frequencies
@@ -44,17 +44,17 @@ def score_documents(
     cosine = zeros if cosine_or_nan is None else np.nan_to_num(cosine_or_nan)
     text = query.text_scores(question.text, ids)
     parts = {
-        "passage": weights.passage * scale_to_maximum(match.passage),
-        "words": weights.words * scale_to_maximum(match.whole),
-        "pairs": weights.pairs * (pair_match(words, rows, index) if has_words else zeros),
-        "text": weights.text * scale_to_maximum(text),
-        "cosine": weights.cosine * scale_to_maximum(cosine),
+        "passage": weights["passage"] * scale_to_maximum(match.passage),
+        "words": weights["words"] * scale_to_maximum(match.whole),
+        "pairs": weights["pairs"] * (pair_match(words, rows, index) if has_words else zeros),
+        "text": weights["text"] * scale_to_maximum(text),
+        "cosine": weights["cosine"] * scale_to_maximum(cosine),
     }
-    if has_words and weights.meaning:
+    if has_words and weights["meaning"]:
         likely = positions_from_kth(sum_features(parts, len(rows)), _RESCORED_CANDIDATES)
         meaning = np.zeros(len(rows))
         meaning[likely] = sentence_similarity(words, rows[likely], index, frequencies)
-        parts["meaning"] = weights.meaning * scale_to_maximum(meaning)
+        parts["meaning"] = weights["meaning"] * scale_to_maximum(meaning)
     topic = topic_confidence(
         match.sentence / words.total_weight if words.total_weight > 0 else zeros,
         exact_match_shares(text, words),

@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 from tellback.memory.embedders.profile import EmbedderProfile
 from tellback.memory.models import DEFAULT_IMPORTANCE
 from tellback.memory.retrieval.index.record import NEVER, TextFeature
-from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
-from tellback.memory.retrieval.index.session_statistics import NOBODY
-from tellback.memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from tellback.memory.retrieval.index.validity import ValidityFilter
 from tellback.memory.retrieval.index.vocabulary import NO_TERM
 from tellback.memory.retrieval.languages.dates import DateReference, date_match
 from tellback.memory.retrieval.languages.question_time import QuestionTime, TimeKind
 from tellback.vectorstore import Filter, Vector, View
-from tellback.vectorstore.internals import idf, idf_array, sorted_distinct
+from tellback.vectorstore.internals import idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-_FEEDBACK_TERMS = 10
+_IMPORTANCE = 0.2
+"""Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
 _NOW = QuestionTime(TimeKind.NOW, None, "")
 
 
@@ -50,8 +48,6 @@ class AnalyzedQuestion:
     participants: tuple[int, ...]
     dates: tuple[DateReference, ...]
     asks_time: bool
-    asks_place: bool
-    asks_number: bool
     asks_several: bool
     only_when: bool = False
     proper_terms: frozenset[str] = frozenset()
@@ -146,23 +142,6 @@ def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion)
     return np.isin(index.columns["speaker"][rows], question.participants).astype(np.float64)
 
 
-def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
-    """Return the share of the participants named by the question that take part in each row's session.
-
-    For a memory without a session it is 1 where the question names its speaker, or it has none.
-    """
-    if not question.participants:
-        return np.zeros(len(rows))
-    sessions, speakers = index.columns["session"][rows], index.columns["speaker"][rows]
-    alone = sessions == NO_SESSION
-    total = np.zeros(len(rows))
-    for participant in question.participants:
-        total += np.isin(sessions, index.participants.sessions(participant))
-    share = total / len(question.participants)
-    share[alone] = (speakers[alone] == NOBODY) | np.isin(speakers[alone], question.participants)
-    return np.asarray(share)
-
-
 def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
     """Return how well a date of the question fits the day of each row, or the day that its text mentions, in [0, 1]."""
     of_day = date_match(index.columns["day"][rows], question.dates)
@@ -195,37 +174,7 @@ def importance_scores(importance: Floats, scores: Floats) -> Floats:
 
     So it decides between memories that are about as near to the question, and lifts none that is not about it.
     """
-    return np.asarray((importance - DEFAULT_IMPORTANCE) * np.maximum(scores, 0.0))
-
-
-def relevance_feedback(index: RetrievalIndex, rows: Rows, best: Rows, frequencies: TermFrequencies) -> Floats:
-    """Return the share of the heaviest terms of the *best* turns, given best first, that each of *rows* has.
-
-    A term weighs the sum of its idf divided by the rank of each best turn that has it.
-    """
-    terms_of_best = [sorted(set(index.text_terms(best[i : i + 1])[0].tolist()) - {NO_TERM}) for i in range(len(best))]
-    distinct = sorted({term for terms in terms_of_best for term in terms})
-    df = frequencies.df([index.vocabulary.term(number) for number in distinct])
-    idf_of = {term: idf(frequencies.count, occurrences) for term, occurrences in zip(distinct, df, strict=True)}
-    weights = dict.fromkeys(distinct, 0.0)
-    for rank, terms in enumerate(terms_of_best, 1):
-        for term in terms:
-            weights[term] += idf_of[term] / rank
-    heaviest = sorted(weights, key=lambda term: (-weights[term], index.vocabulary.term(term)))[:_FEEDBACK_TERMS]
-    share = term_weights(index, rows, np.array(heaviest, dtype=np.int64), np.ones(len(heaviest)))
-    return share / max(len(heaviest), 1)
-
-
-def term_weights(index: RetrievalIndex, rows: Rows, terms: Rows, weights: Floats) -> Floats:
-    """Return the sum of the *weights* of those of the distinct *terms* that the text of each of *rows* has."""
-    positions = row_positions(terms, len(index.vocabulary))
-    text_terms, starts = index.text_terms(rows)
-    matches = np.flatnonzero(positions[text_terms] < len(terms))
-    owners = np.searchsorted(starts, matches, side="right") - 1
-    pairs = sorted_distinct(owners * len(terms) + positions[text_terms[matches]])
-    total = np.zeros(len(rows))
-    np.add.at(total, pairs // max(len(terms), 1), weights[pairs % max(len(terms), 1)])
-    return total
+    return np.asarray(_IMPORTANCE * (importance - DEFAULT_IMPORTANCE) * np.maximum(scores, 0.0))
 
 
 def scale_to_maximum(values: Floats) -> Floats:
@@ -235,80 +184,3 @@ def scale_to_maximum(values: Floats) -> Floats:
     """
     top = float(values.max(initial=0.0))
     return np.maximum(values / top, -1.0) if top > 0 else np.zeros(len(values))
-
-
-@dataclass(frozen=True, slots=True)
-class NeighbourWindow:
-    """Turns and their neighbours: for each of *rows*, in *sides*, the row one before, one after, two before, two after.
-
-    *answered* has for each row the question that it may answer. ``NO_ROW`` where its session has none.
-    """
-
-    rows: Rows
-    sides: tuple[Rows, Rows, Rows, Rows]
-    answered: Rows
-
-    def distinct_rows(self) -> Rows:
-        """Return all rows of the window, each once, in ascending order."""
-        rows = sorted_distinct(np.concatenate([self.rows, *self.sides, self.answered]))
-        return np.asarray(rows[rows != NO_ROW])
-
-    def without(self, hidden: NDArray[np.bool_]) -> NeighbourWindow:
-        """Return the window without neighbours that are *hidden* (one value per row of the index)."""
-        first, second, third, fourth = (_without_hidden(side, hidden) for side in self.sides)
-        return NeighbourWindow(self.rows, (first, second, third, fourth), _without_hidden(self.answered, hidden))
-
-    def without_statements(self, states: NDArray[np.bool_], *, of: NDArray[np.bool_]) -> NeighbourWindow:
-        """Return the window where the rows that *of* marks have no neighbours that state something.
-
-        *states* has one value per row of the index, *of* one for each of *rows*.
-        """
-        first, second, third, fourth = (
-            np.where(of & (side != NO_ROW) & states[side], NO_ROW, side) for side in self.sides
-        )
-        return NeighbourWindow(self.rows, (first, second, third, fourth), self.answered)
-
-
-def neighbour_window(links: TurnLinks, rows: Rows) -> NeighbourWindow:
-    """Return the neighbour window of *rows*."""
-    before, after, answers = links.before.rows, links.after.rows, links.answers.rows
-    one_before, one_after = _linked_rows(before, rows), _linked_rows(after, rows)
-    sides = (one_before, one_after, _linked_rows(before, one_before), _linked_rows(after, one_after))
-    return NeighbourWindow(rows, sides, _linked_rows(answers, rows))
-
-
-def smooth_word_matches(
-    match: NDArray[np.float32], window: NeighbourWindow, positions: Rows, shares: Sequence[float]
-) -> NDArray[np.float32]:
-    """Return for each row and word the best match of the row itself, of its neighbours, and of the answered question.
-
-    Neighbours count by their *shares*, in the order of ``NeighbourWindow.sides``. *match* has one line for each row
-    that *positions* points to, and a last one of zeros for ``NO_ROW``.
-    """
-    best = match[positions[window.rows]]
-    for share, side in zip(shares, window.sides, strict=True):
-        best = np.maximum(best, np.float32(share) * match[positions[side]])
-    return np.asarray(np.maximum(best, match[positions[window.answered]]))
-
-
-def smooth_scores(scores: Floats, window: NeighbourWindow, positions: Rows, shares: Sequence[float]) -> Floats:
-    """Return each row's score plus the *shares* of its neighbours' scores; arguments as in ``smooth_word_matches``."""
-    total = scores[positions[window.rows]]
-    for share, side in zip(shares, window.sides, strict=True):
-        total = total + share * scores[positions[side]]
-    return np.asarray(total)
-
-
-def row_positions(rows: Rows, size: int) -> Rows:
-    """Return the position of each row number below *size* in *rows*; ``len(rows)`` for all others and ``NO_ROW``."""
-    positions = np.full(size + 1, len(rows), dtype=np.int64)
-    positions[rows] = np.arange(len(rows))
-    return positions
-
-
-def _linked_rows(links: NDArray[np.int32], rows: Rows) -> Rows:
-    return np.where(rows == NO_ROW, NO_ROW, links[rows]).astype(np.int64)
-
-
-def _without_hidden(rows: Rows, hidden: NDArray[np.bool_]) -> Rows:
-    return np.where((rows != NO_ROW) & ~hidden[rows], rows, NO_ROW)

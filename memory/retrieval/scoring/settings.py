@@ -2,58 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
 
+from tellback.memory.errors import ArgumentError
 from tellback.memory.validation import checked_int
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationWeights:
-    """Weights of the features of a turn; each feature is in [0, 1] or a cosine."""
-
-    words: float = 1.0
-    cosine: float | None = None
-    """None: what the profile of the embedder says, for turns and for notes."""
-    speaker: float = 0.3
-    participant: float = 0.3
-    asked: float = 0.5
-    session: float = 0.4
-    session_several: float = 0.25
-    """Weight of the session, for a question that asks for several things."""
-    ends_asking: float = -0.12
-    echo: float = -1.0
-    """Weight of an earlier question in the same words."""
-    first_person: float = 0.12
-    time: float = 0.3
-    time_number: float = 0.7
-    place: float = 0.2
-    number: float = 0.15
-    date: float = 0.5
-    feedback: float = 0.2
-    spread: float = 1.0
-    """0: where several things are asked for, the best hits may all be of one session."""
-    recency: float = 0.05
-    importance: float = 0.2
-    """Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
-    later: float = -1.0
-    excluded: float = -0.5
-    """Share of the best score that a memory loses which has what the question sets aside ("besides Rome")."""
-    text: float = 0.15
-    word_window: tuple[float, float, float, float] = (0.7, 0.5, 0.65, 0.45)
-    """Share of a word match that counts one turn before, one after, two before, two after."""
-    cosine_window: tuple[float, float, float, float] = (0.4, 0.3, 0.2, 0.15)
+Weights = Mapping[str, float]
+"""Weights of features by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentWeights:
-    """Weights of the features of a document's chunk."""
+@cache
+def fitted_weights() -> Mapping[str, Weights]:
+    """Return the weights in ``weights.json``: of what was *told*, of *dialogue* between people, of *passages*."""
+    weights: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
+    return {kind: MappingProxyType(of_kind) for kind, of_kind in weights.items()}
 
-    passage: float = 0.7
-    words: float = 0.7
-    pairs: float = 0.5
-    text: float = 0.5
-    cosine: float = 0.6
-    meaning: float = 0.4
+
+def _weights_of(kind: str) -> Callable[[], Weights]:
+    return lambda: fitted_weights()[kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +53,22 @@ class RecallSettings:
     """Settings of a memory's recall; the defaults are meant to be left alone.
 
     *candidates* and *document_candidates*: turns and chunks of documents that each search (text, vector) names for
-    scoring; turns are scored with their neighbours.
+    scoring. *told*, *dialogue* and *passages* are the weights of features: of what one person told, of turns of a talk
+    between people, and of chunks of documents. The weight of the cosine is that of the embedder's profile, unless
+    *told* or *dialogue* names another.
     """
 
     candidates: int = 200
     document_candidates: int = 100
-    conversation: ConversationWeights = field(default_factory=ConversationWeights)
-    documents: DocumentWeights = field(default_factory=DocumentWeights)
+    told: Weights = field(default_factory=_weights_of("told"))
+    dialogue: Weights = field(default_factory=_weights_of("dialogue"))
+    passages: Weights = field(default_factory=_weights_of("passages"))
     abstention: AbstentionBounds = field(default_factory=AbstentionBounds)
 
     def __post_init__(self) -> None:
         checked_int(self.candidates, "candidates", 1)
         checked_int(self.document_candidates, "document_candidates", 1)
+        for kind in ("told", "dialogue", "passages"):
+            known = {*fitted_weights()[kind], "cosine"}
+            if unknown := sorted(set(getattr(self, kind)) - known):
+                raise ArgumentError(kind, unknown[0], f"the features are {', '.join(sorted(known))}")
