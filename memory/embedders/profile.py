@@ -60,7 +60,9 @@ UNKNOWN_PROFILE: Final = EmbedderProfile()
 """Profile of an unknown embedder: its cosines do not outweigh the words."""
 
 _KNOWN: Final = {
-    "local/multilingual-e5-small-": EmbedderProfile(turns=0.45, notes=10.0, unrelated=0.3, note_bound=0.0),
+    "local/multilingual-e5-small-": EmbedderProfile(
+        turns=0.45, notes=10.0, unrelated=0.25, note_words=0.1, note_bound=-0.02
+    ),
     "local/use-multilingual-3-": EmbedderProfile(
         turns=0.45,
         notes=1.3,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.embedders.profile import EmbedderProfile
+from tellback.memory.models import Trust
 from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
 from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -56,6 +57,8 @@ _RESCORED_CANDIDATES = 32
 _SET_ASIDE = -0.5
 """Share of the best score that a memory loses which has what the question sets aside ("besides Rome")."""
 _STATED_LATER = -1.0
+_DISTRUST = 0.1
+"""Share of its score that a memory loses which is trusted less than its user."""
 _RECENCY = 0.05
 _TYPICAL_MEMORIES = 256
 _ALL_WORDS = 0.999
@@ -174,7 +177,17 @@ def _stated_later(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats |
     return None if as_of is None else _STATED_LATER * stated_after(query.index, rows, to_microseconds(as_of))
 
 
-REORDERINGS: Mapping[str, Reordering] = {"excluded": _set_aside, "importance": _importance, "later": _stated_later}
+def _trust(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats:
+    """Let what a tool or a stranger wrote come behind what its user said, where both are about as near."""
+    return -_DISTRUST * (query.index.columns["trust"][rows] >= Trust.TOOL.rank) * np.maximum(totals, 0.0)
+
+
+REORDERINGS: Mapping[str, Reordering] = {
+    "excluded": _set_aside,
+    "importance": _importance,
+    "trust": _trust,
+    "later": _stated_later,
+}
 """Changes of the order by name, as ``explain`` shows them, applied one after the other to the weighted sum."""
 
 
@@ -252,9 +265,7 @@ def _word_matches(index: RetrievalIndex, rows: Rows, words: QuestionTerms) -> tu
     match = word_match(words, rows, index)
     with_question = match.copy()
     if has_question.any():
-        with_question[has_question] = np.maximum(
-            match[has_question], word_match(words, answered[has_question], index)
-        )
+        with_question[has_question] = np.maximum(match[has_question], word_match(words, answered[has_question], index))
     return weighted_sum(with_question, words), weighted_sum(match, words)
 
 

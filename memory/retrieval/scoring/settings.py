@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 
 from tellback.memory.errors import ArgumentError
 from tellback.memory.validation import checked_int
@@ -19,12 +18,12 @@ Weights = Mapping[str, float]
 @cache
 def fitted_weights() -> Mapping[str, Weights]:
     """Return the weights in ``weights.json``: of what was *told*, of *dialogue* between people, of *passages*."""
-    weights: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
-    return {kind: MappingProxyType(of_kind) for kind, of_kind in weights.items()}
+    weights: dict[str, Weights] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
+    return weights
 
 
 def _weights_of(kind: str) -> Callable[[], Weights]:
-    return lambda: fitted_weights()[kind]
+    return lambda: dict(fitted_weights()[kind])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
