@@ -179,7 +179,8 @@ def _stated_later(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats |
 
 def _trust(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats:
     """Let what a tool or a stranger wrote come behind what its user said, where both are about as near."""
-    return -_DISTRUST * (query.index.columns["trust"][rows] >= Trust.TOOL.rank) * np.maximum(totals, 0.0)
+    distrusted = query.index.columns["trust"][rows] >= Trust.TOOL.rank
+    return np.where(distrusted, -_DISTRUST * np.maximum(totals, 0.0), 0.0)
 
 
 REORDERINGS: Mapping[str, Reordering] = {
