@@ -225,10 +225,8 @@ def _has_number(index: RetrievalIndex, rows: Rows, totals: Floats) -> bool:
 
 
 def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
-    """Return which of *rows* are notes, or turns of a session in which no two people talk with each other."""
-    sessions = index.columns["session"][rows]
-    between_people = [session for session in set(sessions.tolist()) - {NO_SESSION} if index.between_people(session)]
-    return ~np.isin(sessions, between_people)
+    """Return which of *rows* are notes, or turns of a session in which the user alone speaks."""
+    return np.asarray((index.columns["session"][rows] == NO_SESSION) | index.monologues(rows), dtype=np.bool_)
 
 
 def _mean_cosine(query: NamespaceQuery) -> float:
