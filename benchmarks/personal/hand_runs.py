@@ -79,8 +79,9 @@ def sealed_hands() -> list[Hand]:
         return [read_hand(path) for path in sorted(Path(folder).iterdir()) if path.is_dir()]
 
 
-def memories(hand: Hand, lines: Mapping[str, str] | None = None) -> list[Memory]:
-    """Return what was typed, near misses included, as turns in the order of their times, each with its line."""
+def memories(hand: Hand, *, lines: bool = False) -> list[Memory]:
+    """Return what was typed, near misses included, as turns in the order of their times; with recorded *lines*."""
+    about = {row["id"]: row["about"] for row in hand.lines} if lines else {}
     rows = sorted([*hand.notes, *hand.adversary], key=lambda row: (row["at"], row["id"]))
     return [
         Memory(
@@ -91,19 +92,25 @@ def memories(hand: Hand, lines: Mapping[str, str] | None = None) -> list[Memory]
             session=row["at"][:10],
             sequence=place,
             occurred_at=datetime.fromisoformat(row["at"]).replace(tzinfo=UTC),
+            about=about.get(row["id"], ""),
+            about_by="model" if about.get(row["id"]) else "",
         )
         for place, row in enumerate(rows)
     ]
 
 
 def run(key: str, hands: Sequence[Hand], say: Callable[[str], None]) -> Run:
-    """Return what the system *key* finds for the questions of *hands*, each hand a memory of its own."""
+    """Return what the system *key* finds for the questions of *hands*, each hand a memory of its own.
+
+    A *key* that ends in ``+lines`` gets the recorded lines with the memories.
+    """
+    key, plus, _ = key.partition("+")
     rows: list[Found] = []
     for hand in hands:
         begun = time.process_time()
         with TemporaryDirectory() as folder:
             system = opened(BY_KEY[key], Path(folder), Options())
-            system.fill(Corpus(hand.name, tuple(memories(hand)), (), now=_last_asked(hand)))
+            system.fill(Corpus(hand.name, tuple(memories(hand, lines=bool(plus))), (), now=_last_asked(hand)))
             for question in hand.questions:
                 answered = system.ask(Asked(question["id"], question["text"], "", {}), DEPTH)
                 hits, scores = zip(*answered.hits, strict=True) if answered.hits else ((), ())
@@ -128,6 +135,7 @@ def run(key: str, hands: Sequence[Hand], say: Callable[[str], None]) -> Run:
         "stage": "retrieve",
         "system": key,
         "settings": BY_KEY[key].settings,
+        "lines": "recorded" if plus else "",
         "commit": _commit(),
         "data": {hand.name: hashed(hand) for hand in hands},
         "seed": 0,

@@ -45,6 +45,7 @@ class Hand:
     stories: Sequence[Row]
     questions: Sequence[Row] = ()
     adversary: Sequence[Row] = ()
+    lines: Sequence[Row] = ()
 
     def gold(self, question: Row) -> frozenset[str]:
         """Return the ids of the notes that answer *question*; empty for one that nothing answers."""
@@ -77,7 +78,7 @@ def read_hand(folder: Path) -> Hand:
         path = folder / f"{part}.jsonl"
         return tuple(map(json.loads, path.read_text("utf-8").splitlines())) if path.exists() else ()
 
-    return Hand(folder.name, *(rows(part) for part in ("notes", "facts", "stories", "questions", "adversary")))
+    return Hand(folder.name, *(rows(part) for part in ("notes", "facts", "stories", "questions", "adversary", "lines")))
 
 
 def open_hands() -> list[Hand]:

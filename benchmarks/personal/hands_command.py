@@ -55,7 +55,7 @@ def _run(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]
     if given.out is not None:
         given.out.mkdir(parents=True, exist_ok=True)
         for one in runs:
-            write_run(given.out / f"{one.header['system']}.jsonl", one)
+            write_run(given.out / f"{one.system.replace(' ', '')}.jsonl", one)
     _print(runs)
     return 0
 
