@@ -233,15 +233,15 @@ class Profile(Sequence[ProfileEntry]):
 class TermMatch:
     """A *word* of the question and the one *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
 
-    *weight* is the word's share of the question's weight, by how rare it is. *where* is "here", or the turn beside
-    the hit that holds the term: "before", "after", or the "question" that it answers.
+    *weight* is the word's share of the question's weight, by how rare it is. *where* is "here", or the
+    "question" that the hit answers.
     """
 
     word: str
     by: str
     similarity: float
     weight: float
-    where: Literal["here", "before", "after", "question"] = "here"
+    where: Literal["here", "question"] = "here"
 
 
 @dataclass(frozen=True, slots=True)

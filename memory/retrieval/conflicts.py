@@ -79,7 +79,7 @@ def _subject(index: RetrievalIndex, row: int, terms: Terms) -> tuple[object, ...
     """Return what two statements of one subject share: the speaker and a person; of a thing, its first word."""
     features, speaker = int(index.columns["statement_features"][row]), int(index.columns["speaker"][row])
     if features & StatementFeature.ABOUT_PERSON:
-        return (speaker, index.people.of(row)[0])
+        return (speaker, "person", int(index.columns["subject"][row]))
     return (speaker, "") if features & StatementFeature.SELF else (speaker, terms[0])
 
 

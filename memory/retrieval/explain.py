@@ -1,7 +1,7 @@
 """Explanations of a recall: the terms that matched a hit, and the stage at which a memory was left out.
 
-For each term of the question, the match is its nearest term in the memory or in its neighbouring turns. Nothing is
-ranked here.
+For each term of the question, the match is its nearest term in the memory or in the question that it answers. Nothing
+is ranked here.
 """
 
 from __future__ import annotations
@@ -143,8 +143,7 @@ def _hit_number(found: RecallResult, id: str) -> int | None:
     return next((number for number, hit in enumerate(found, start=1) if hit.memory.id == id), None)
 
 
-MatchPosition = Literal["here", "before", "after", "question"]
-_SIDES: tuple[MatchPosition, ...] = ("before", "after", "before", "after")
+MatchPosition = Literal["here", "question"]
 _MIN_SIMILARITY = 0.2
 """Similarity of two words below which a match explains nothing."""
 

@@ -39,15 +39,7 @@ from tellback.memory.retrieval.index.vocabulary import (
 )
 from tellback.memory.retrieval.languages.lexicon import lexicon_for
 from tellback.memory.retrieval.query_analysis import analyze_question
-from tellback.memory.retrieval.scoring.features import (
-    AnalyzedQuestion,
-    TermFrequencies,
-    neighbour_window,
-    row_positions,
-    scale_to_maximum,
-    smooth_scores,
-    smooth_word_matches,
-)
+from tellback.memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies, scale_to_maximum
 from tellback.memory.retrieval.scoring.soft_matching import (
     PASSAGE_WORDS,
     pair_match,
@@ -55,7 +47,6 @@ from tellback.memory.retrieval.scoring.soft_matching import (
     sentence_similarity,
     text_match,
     weigh_terms,
-    weighted_sum,
     word_match,
 )
 
@@ -134,7 +125,8 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     asked = question("Which gardens and rivers did Anna see in 1 May 2024?", index)
     words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(ids)))
     names = {int(number): name for number, name in zip(rows, ids, strict=True)} | {-1: ""}
-    sides = [[names[int(item)] for item in side] for side in (*neighbour_window(index.links, rows).sides,)]
+    links = (index.links.before, index.links.after, index.links.answers)
+    sides = [[names[int(item)] for item in side.rows[rows]] for side in links]
     sessions = index.session_bm25.scores([index.vocabulary.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
@@ -352,38 +344,6 @@ def test_an_unknown_word_has_the_weight_of_its_nearest_stem() -> None:
     assert words.weights[0] == known.weights[0] < words.weights[1]
 
 
-def test_the_neighbour_window_smooths_word_matches_and_scores_except_from_hidden_turns() -> None:
-    talk = [
-        Memory("garden?", id="q", speaker="Anna", session="s", sequence=0),
-        Memory("yes", id="a", speaker="Bela", session="s", sequence=1),
-        Memory("river", id="r", speaker="Anna", session="s", sequence=2),
-        Memory("stone", id="s", speaker="Bela", session="s", sequence=3),
-    ]
-    index = RetrievalIndex(None)
-    for memory in talk:
-        put(index, memory)
-    rows = index.rows(["q", "a", "r", "s"])
-    surroundings = neighbour_window(index.links, rows)
-    place = row_positions(rows, len(index.ids))
-    asked = question("garden river", index)
-    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], 4))
-    match = np.concatenate([word_match(words, rows, index), np.zeros((1, 2), np.float32)])
-    window = smooth_word_matches(match, surroundings, place, (0.6, 0.4, 0.5, 0.3))
-    assert window.tolist() == [
-        pytest.approx([1.0, 0.3]),
-        pytest.approx([1.0, 0.4]),
-        pytest.approx([0.5, 1.0]),
-        pytest.approx([0.0, 0.6]),
-    ]
-    scores = smooth_scores(np.array([1.0, 0.0, 0.0, 0.0, 0.0]), surroundings, place, (0.4, 0.3, 0.2, 0.15))
-    assert scores.tolist() == [1.0, 0.4, 0.2, 0.0]
-    hidden = np.zeros(4, np.bool_)
-    hidden[0] = True
-    alone = smooth_word_matches(match, surroundings.without(hidden), place, (0.6, 0.4, 0.5, 0.3))
-    assert alone[1].tolist() == pytest.approx([0.0, 0.4]), "a hidden turn lends nothing, not even its question"
-    assert weighted_sum(window, words)[0] == pytest.approx(words.weights[0] + 0.3 * words.weights[1])
-
-
 def test_the_index_reports_worn_after_many_replaced_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     import tellback.memory.retrieval.index.retrieval_index as module
 
@@ -471,7 +431,6 @@ def test_cosines_are_those_of_centred_vectors() -> None:
     rows, asked = centred(words), centred(["garden"])[0]
     expected = rows @ asked / np.linalg.norm(rows, axis=1) / np.linalg.norm(asked)
     assert found[:, 0].tolist() == pytest.approx(expected.tolist(), abs=2e-3)
-    assert held.vectors.cosines_of(held.of("apple"), held.of("pear", "apple"))[0, 1] == pytest.approx(1.0)
     assert np.linalg.norm(held.vectors.unit(held.of("apple"))) == pytest.approx(1.0, abs=1e-3)
 
 

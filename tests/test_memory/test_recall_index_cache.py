@@ -455,8 +455,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         terms=(context, *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
-        people=tuple(draw(st.lists(st.sampled_from(["ana", "mother"]), max_size=2, unique=True))),
-        relations=draw(st.sampled_from([(), (("sister", "ana"),)])),
+        subject=draw(st.sampled_from(["", "ana", "mother"])),
         disabled=draw(st.booleans()),
         demotion=draw(st.integers(0, 2)),
         trust=draw(st.integers(0, 3)),
@@ -484,6 +483,7 @@ def plain(columns: RecordBatch) -> list[dict[str, Any]]:
         value["session"] = None if value["session"] < 0 else columns.sessions[value["session"]]
         value["speaker"] = columns.speakers[value["speaker"]]
         value["line"] = ("", *columns.lines)[value["line"]]
+        value["subject"] = columns.subjects[value["subject"]]
         start, text, end = (
             int(mark) for mark in (columns.starts[position], columns.texts[position], columns.starts[position + 1])
         )
@@ -501,11 +501,6 @@ def plain(columns: RecordBatch) -> list[dict[str, Any]]:
                 for call, row in zip(columns.calls.tolist(), columns.call_rows.tolist(), strict=True)
                 if row == position
             ],
-            "people": [
-                columns.people[person]
-                for person, row in zip(columns.mentions.tolist(), columns.mention_rows.tolist(), strict=True)
-                if row == position
-            ],
         }
         found.append(value)
     return found
@@ -513,7 +508,7 @@ def plain(columns: RecordBatch) -> list[dict[str, Any]]:
 
 def told(columns: RecordBatch) -> set[str]:
     """Every text that stands in *columns*."""
-    texts = (columns.sessions, columns.speakers, columns.terms, columns.forms, columns.called, columns.people)
+    texts = (columns.sessions, columns.speakers, columns.subjects, columns.terms, columns.forms, columns.called)
     return {*columns.ids}.union(*texts)
 
 

@@ -216,11 +216,19 @@ def test_a_complete_query_is_recalled_without_its_context(memory):
     assert run(memory.recall(question, context=[BEFORE])) == run(memory.recall(question))
 
 
-def test_the_asked_kind_of_a_follow_up_comes_from_its_own_words_not_its_context(memory):
-    """The last question says whether a time is asked for, not the one it leans on."""
-    parts = run(memory.recall("And why?", context=["When did Ana paint?"], explain=True))[0].parts
-    assert "kind" not in parts
-    assert "kind" in run(memory.recall("And when?", context=["What did Ana paint?"], explain=True))[0].parts
+def test_a_follow_up_asks_for_a_time_by_its_own_words_not_its_context(memory):
+    talk = [("Ana", "I painted a lighthouse in August."), ("Ben", "How nice!")]
+    run(
+        memory.remember_many(
+            [Memory(text, speaker=name, session="s", sequence=i) for i, (name, text) in enumerate(talk)]
+        )
+    )
+    parts = run(
+        memory.recall("And why?", context=["When did Ana paint a lighthouse?"], explain=True, where={"session": "s"})
+    )[0].parts
+    assert "time" not in parts
+    asked = run(memory.recall("And when?", context=["What did Ana paint?"], explain=True, where={"session": "s"}))
+    assert "time" in asked[0].parts
 
 
 @pytest.mark.parametrize("bad", ["a text", [3], 5])
@@ -241,7 +249,6 @@ def test_recall_refuses_an_invalid_context(memory, bad):
         ("It was in May.", TextFeature.TIME),
         ("There were three of them.", TextFeature.NUMBER),
         ("It cost 40.", TextFeature.NUMBER),
-        ("She flew to Lisbon.", TextFeature.NAME),
     ],
 )
 def test_text_features_find_each_english_cue(text: str, cue: TextFeature) -> None:
@@ -256,8 +263,6 @@ def test_text_features_find_each_english_cue(text: str, cue: TextFeature) -> Non
         ("You moved.", TextFeature.FIRST_PERSON),
         ("You may go.", TextFeature.TIME),
         ("They were gone.", TextFeature.NUMBER),
-        ("Lisbon is far.", TextFeature.NAME),
-        ("it's what I said", TextFeature.NAME),
     ],
 )
 def test_text_features_do_not_find_absent_english_cues(text: str, cue: TextFeature) -> None:
@@ -320,18 +325,6 @@ def test_a_list_question_may_return_more_than_k_hits_with_a_note() -> None:
     assert "a list was asked for, so 2 more than 3 are shown" in found.notes
     single = run(memory.recall("Who gave Mum a present?", 3))
     assert (len(single), single.beyond) == (3, 0)
-
-
-def test_the_best_hits_of_a_list_question_keep_their_ranks_even_from_one_session() -> None:
-    memory = LongTermMemory(open_store("numpy:"))
-    cities = ("Rome", "Lisbon", "Graz", "Cork", "Bern", "Riga", "Oslo", "Nice", "Bath", "York", "Linz", "Pisa")
-    for place, city in enumerate(cities):
-        alike = Memory(f"We saw {city}, of the cities.", id=f"one {place}", session="one", role="user", sequence=place)
-        apart = Memory(f"Cities, such as {city}.", id=f"apart {place}", session=f"{city}", role="user", sequence=0)
-        run(memory.remember_many([alike, apart]))
-    found = run(memory.recall("Which cities have we seen, which cities did we see?", 10))
-    of_one_session = [hit for hit in found.hits[:10] if hit.memory.session == "one"]
-    assert len(of_one_session) == 7
 
 
 def test_excluded_words_demote_a_memory_unless_it_answers_the_question() -> None:

@@ -1,21 +1,18 @@
 """Analysis of statements: subject, modality, change, relations; in English, German and Spanish.
 
 Inner parts, on no face: ``tellback.memory.retrieval.languages.statements``,
-``tellback.memory.retrieval.languages.statement_patterns``, ``tellback.memory.retrieval.languages.prefilter``,
-``tellback.memory.retrieval.index.people``.
+``tellback.memory.retrieval.languages.statement_patterns``, ``tellback.memory.retrieval.languages.prefilter``.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tellback.memory.retrieval.index.people import PeopleMentions
 from tellback.memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
 from tellback.memory.retrieval.languages.statement_patterns import statement_pattern
-from tellback.memory.retrieval.languages.statements import StatementFeature, analyze_statement, people_of
+from tellback.memory.retrieval.languages.statements import StatementFeature, analyze_statement
 
 TABLE = Path(__file__).parent / "languages" / "statements.txt"
 ROWS = [
@@ -41,29 +38,10 @@ def test_statement_has_its_subject_modality_and_relations(text, subject, feature
     assert analysis.relations == ((tuple(relations.split()),) if relations else ())
 
 
-def test_people_of_a_question_are_names_and_kin_words_in_one_form():
-    assert people_of("Where does Mum's friend Rolf work, and what did Ana say to Papa?") == (
-        "mother", "friend", "rolf", "ana", "father",
-    )  # fmt: skip
-
-
-def test_relations_lead_from_kin_to_name_and_back_but_not_from_one_sister_to_the_other():
-    people = PeopleMentions()
-    people.extend(["sister ana", "sister eva", "ana"], np.arange(3), np.arange(3), np.zeros(3, dtype=np.bool_))
-    assert people.with_relations(["sister"]) == {"sister", "ana", "eva"}
-    assert people.with_relations(["ana"]) == {"sister", "ana"}
-    assert "ana" in people
-    people.remove(0)
-    people.remove(2)
-    assert people.with_relations(["sister"]) == {"sister", "eva"}
-    assert "ana" not in people
-
-
 def test_the_prefilter_misses_no_match_of_any_statement_pattern():
     names = (
         "kin", "marker", "self", "change", "plan", "completed", "hypothesis", "reporting", "habit", "several",
-        "tells_name", "tells_home", "tells_work", "tells_their_home", "tells_their_work",
-        "asks_name", "asks_home", "asks_work", "then", "past", "verb",
+        "tells_name", "tells_home", "tells_work", "tells_their_home", "tells_their_work", "then", "past", "verb",
     )  # fmt: skip
     prefilter = PatternPrefilter({name: statement_pattern(name).pattern for name in names}, unread_texts=0)
     more = [

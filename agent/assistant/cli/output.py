@@ -402,7 +402,7 @@ def _field_value_text(value: Any, none: str) -> str:
     return format_minute(datetime.fromisoformat(value)) if isinstance(value, str) else f"{value:g}"
 
 
-_MATCH_LOCATIONS = {"here": "", "before": " before", "after": " after", "question": " in the question it answers"}
+_MATCH_LOCATIONS = {"here": "", "question": " in the question it answers"}
 _EXACT_SIMILARITY = 0.995
 _NEGLIGIBLE_PART = 0.005
 

@@ -329,10 +329,8 @@ def _delete_namespace(connection: Connection, namespace: str) -> int:
     return size
 
 
-_TEXT_PARTS = ("sessions", "speakers", "lines", "terms", "forms", "called", "people")
-_NUMBER_PARTS = (
-    "words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows", "mentions", "mention_rows",
-)  # fmt: skip
+_TEXT_PARTS = ("sessions", "speakers", "subjects", "lines", "terms", "forms", "called")
+_NUMBER_PARTS = ("words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows")
 
 
 _STORED_NAMES = {"mentioned_day": "about", "text_features": "cues", "question_bits": "asking"}
@@ -387,7 +385,6 @@ def _is_consistent(batch: RecordBatch) -> bool:
         (batch.texts, batch.ids),
         (batch.forms, batch.form_terms),
         (batch.calls, batch.call_rows),
-        (batch.mentions, batch.mention_rows),
     )
     offsets = ((batch.starts, batch.words), (batch.mark_starts, batch.marks))
     numbers = (
@@ -396,11 +393,10 @@ def _is_consistent(batch: RecordBatch) -> bool:
         (batch.marks >> 1, len(batch.forms)),
         (batch.calls, len(batch.called)),
         (batch.call_rows, rows),
-        (batch.mentions, len(batch.people)),
-        (batch.mention_rows, rows),
         (values["session"] + 1, len(batch.sessions) + 1),
         (values["speaker"], len(batch.speakers)),
         (values["line"], len(batch.lines) + 1),
+        (values["subject"], len(batch.subjects)),
     )
     return (
         all(len(part) == len(other) for part, other in pairs)

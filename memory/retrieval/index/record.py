@@ -35,10 +35,6 @@ class TextFeature(IntFlag):
     """Its speaker speaks of themselves."""
     TIME = 8
     NUMBER = 16
-    NAME = 32
-    """A capitalised word inside a sentence."""
-    CHANGE = 64
-    """States that something changed."""
 
 
 _QUESTION_MARKS = ("?", "\uff1f")
@@ -48,8 +44,6 @@ _FEATURE_PATTERNS = {
     "first_person": TextFeature.FIRST_PERSON,
     "time": TextFeature.TIME,
     "number": TextFeature.NUMBER,
-    "name": TextFeature.NAME,
-    "change": TextFeature.CHANGE,
 }
 """The feature that each of these patterns of a lexicon finds."""
 
@@ -98,7 +92,7 @@ class IndexRecord:
     *day* is that of its turn, *mentioned_day* the day that its text names ("I moved last Sunday"). A turn that is
     *placed* has a *sequence* in its session, an infinite one if only its time is known. *text_features* are bits of
     ``TextFeature``. *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question.
-    *statement_features* are bits of ``StatementFeature``, *people* and *relations* as in ``StatementAnalysis``.
+    *statement_features* are bits of ``StatementFeature``, *subject* is that of ``StatementAnalysis``, "" for None.
     *terms* are those of the context (heading, caption; *label_words* of them, the last, are those of its labels:
     tags, and the line that says what it is about), then of each sentence; *surfaces* the words of the text, *calls*
     words by which somebody is addressed. *demotion* tells that it states nothing. *trust* is the rank of its
@@ -125,8 +119,7 @@ class IndexRecord:
     terms: tuple[tuple[str, ...], ...]
     surfaces: tuple[str, ...]
     calls: tuple[str, ...]
-    people: tuple[str, ...]
-    relations: tuple[tuple[str, str], ...]
+    subject: str
     disabled: bool
     demotion: int
     trust: int
@@ -186,8 +179,7 @@ def build_record(
         terms=((*terms[0], *label_terms), *(tuple(sentence) for sentence in terms[1:])),
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if is_turn else (),
-        people=statement.people,
-        relations=statement.relations,
+        subject=statement.subject or "",
         disabled=fields.get("disabled") is True,
         demotion=demotion(entry) if conversation else 0,
         trust=Trust(fields.get("trust", Trust.USER)).rank,

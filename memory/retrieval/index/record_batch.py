@@ -40,6 +40,7 @@ RECORD_DTYPE = np.dtype(
         ("text_features", "u1"),
         ("question_bits", "<i8"),
         ("statement_features", "<u2"),
+        ("subject", "<i4"),
         ("importance", "<f8"),
         ("label_words", "<u2"),
         ("disabled", "?"),
@@ -49,11 +50,12 @@ RECORD_DTYPE = np.dtype(
         *((name, "<i8") for name in TIME_FIELDS),
     ]
 )
-"""The fields of ``IndexRecord`` with one value a memory, sessions and speakers by number, lines by number from 1."""
+"""The fields of ``IndexRecord`` with one value a memory; sessions, speakers and subjects by number,
+lines by number from 1."""
 _MAX_LABEL_WORDS = 2**16 - 1
 _AS_BYTES = np.dtype((np.void, RECORD_DTYPE.itemsize))
 """Whole records: numpy copies them at once, and records with fields field by field, a hundred times as slowly."""
-_PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker", "line"))
+_PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker", "subject", "line"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,7 @@ class RecordBatch:
     The terms of its context come first, until ``texts[i]``, and end with those of its labels. *marks*, between
     ``mark_starts``, are the occurrences of surface forms: twice the position in *forms*, and 1 more where the word
     began with a small letter. *form_terms* has the term of each form. *calls* are positions in *called*, each of the
-    row in *call_rows*; so are *mentions* in *people*, of the row in *mention_rows*, those of a row in the order of
-    ``IndexRecord.people``. A relation is one of *people* written as the kin word, a blank and the name.
+    row in *call_rows*.
     """
 
     ids: tuple[str, ...]
@@ -72,6 +73,7 @@ class RecordBatch:
     sessions: tuple[str, ...]
     speakers: tuple[str, ...]
     lines: tuple[str, ...]
+    subjects: tuple[str, ...]
     terms: tuple[str, ...]
     words: Ints
     starts: Ints
@@ -83,9 +85,6 @@ class RecordBatch:
     called: tuple[str, ...]
     calls: Ints
     call_rows: Ints
-    people: tuple[str, ...]
-    mentions: Ints
-    mention_rows: Ints
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -104,19 +103,19 @@ class RecordBatch:
         has_line = values["line"] != NO_LINE
         lines, line_numbers = renumber(values["line"][has_line] - 1, len(self.lines))
         values["line"][has_line] = line_numbers + 1
+        subjects, values["subject"] = renumber(values["subject"], len(self.subjects))
         forms, mark_forms = renumber(marks >> 1, len(self.forms))
         used_terms = np.concatenate([words[is_term] - 1, self.form_terms[forms]])
         terms, numbers = renumber(used_terms, len(self.terms))
         words[is_term] = numbers[: len(numbers) - len(forms)] + 1
         called, calls = renumber(self.calls[is_taken], len(self.called))
-        is_mentioned = positions[self.mention_rows] >= 0
-        people, mentions = renumber(self.mentions[is_mentioned], len(self.people))
         return RecordBatch(
             ids=_pick(self.ids, rows),
             values=values,
             sessions=_pick(self.sessions, sessions),
             speakers=_pick(self.speakers, speakers),
             lines=_pick(self.lines, lines),
+            subjects=_pick(self.subjects, subjects),
             terms=_pick(self.terms, terms),
             words=words,
             starts=starts,
@@ -128,9 +127,6 @@ class RecordBatch:
             called=_pick(self.called, called),
             calls=calls,
             call_rows=positions[self.call_rows[is_taken]],
-            people=_pick(self.people, people),
-            mentions=mentions,
-            mention_rows=positions[self.mention_rows[is_mentioned]],
         )
 
 
@@ -139,17 +135,17 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
 
     *term_of* gives the term of a small-letter word, None for a word that is not exactly one term.
     """
-    sessions, speakers, lines, terms, called, people = (_TextNumbers() for _ in range(6))
+    sessions, speakers, subjects, lines, terms, called = (_TextNumbers() for _ in range(6))
     surface_marks = _SurfaceMarks(term_of, terms)
     values = np.empty(len(records), dtype=RECORD_DTYPE)
     words: list[int] = []
     marks: list[int] = []
     starts, texts, mark_starts = [0], [], [0]
     calls: list[tuple[int, int]] = []
-    mentions: list[tuple[int, int]] = []
     values["session"] = [NO_SESSION if record.session is None else sessions[record.session] for record in records]
     values["speaker"] = [speakers[record.speaker] for record in records]
     values["line"] = [lines[record.line] + 1 if record.line else NO_LINE for record in records]
+    values["subject"] = [subjects[record.subject] for record in records]
     for name in _PLAIN_FIELDS:
         values[name] = [getattr(record, name) for record in records]
     for i, record in enumerate(records):
@@ -163,14 +159,13 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
         marks += [mark for word in record.surfaces if (mark := surface_marks[word]) >= 0]
         mark_starts.append(len(marks))
         calls += [(i, called[word]) for word in record.calls]
-        mentions += [(i, people[person]) for person in record.people]
-        mentions += [(i, people[f"{kin} {name}"]) for kin, name in record.relations]
     return RecordBatch(
         ids=tuple(record.id for record in records),
         values=values,
         sessions=tuple(sessions),
         speakers=tuple(speakers),
         lines=tuple(lines),
+        subjects=tuple(subjects),
         terms=tuple(terms),
         words=_int_array(words),
         starts=_int_array(starts),
@@ -182,9 +177,6 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
         called=tuple(called),
         calls=_int_array([word for _, word in calls]),
         call_rows=_int_array([i for i, _ in calls]),
-        people=tuple(people),
-        mentions=_int_array([person for _, person in mentions]),
-        mention_rows=_int_array([i for i, _ in mentions]),
     )
 
 
@@ -194,10 +186,9 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         return build_batch([], lambda form: None)
     if len(batches) == 1:
         return batches[0]
-    sessions, speakers, lines, terms, called, forms, people = (_TextNumbers() for _ in range(7))
+    sessions, speakers, subjects, lines, terms, called, forms = (_TextNumbers() for _ in range(7))
     form_terms: dict[int, int] = {}
     values, words, marks, calls, call_rows = [], [], [], [], []
-    mentions, mention_rows = [], []
     count = 0
     for batch in batches:
         term_numbers, form_numbers = np.append(terms.numbers(batch.terms), -1), forms.numbers(batch.forms)
@@ -206,13 +197,12 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         renumbered["session"] = np.append(sessions.numbers(batch.sessions), NO_SESSION)[renumbered["session"]]
         renumbered["speaker"] = speakers.numbers(batch.speakers)[renumbered["speaker"]]
         renumbered["line"] = np.append(NO_LINE, lines.numbers(batch.lines) + 1)[renumbered["line"]]
+        renumbered["subject"] = subjects.numbers(batch.subjects)[renumbered["subject"]]
         values.append(renumbered)
         words.append(term_numbers[batch.words - 1] + 1)  # the end of a sentence stays 0
         marks.append(form_numbers[batch.marks >> 1] * 2 + (batch.marks & 1))
         calls.append(called.numbers(batch.called)[batch.calls])
         call_rows.append(batch.call_rows + count)
-        mentions.append(people.numbers(batch.people)[batch.mentions])
-        mention_rows.append(batch.mention_rows + count)
         count += len(batch)
     starts = _join_starts([batch.starts for batch in batches])
     return RecordBatch(
@@ -221,6 +211,7 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         sessions=tuple(sessions),
         speakers=tuple(speakers),
         lines=tuple(lines),
+        subjects=tuple(subjects),
         terms=tuple(terms),
         words=np.concatenate(words),
         starts=starts,
@@ -232,9 +223,6 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         called=tuple(called),
         calls=np.concatenate(calls),
         call_rows=np.concatenate(call_rows),
-        people=tuple(people),
-        mentions=np.concatenate(mentions),
-        mention_rows=np.concatenate(mention_rows),
     )
 
 

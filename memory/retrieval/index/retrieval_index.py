@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.embedders.protocol import WordVectors
-from tellback.memory.retrieval.index.people import PeopleMentions
 from tellback.memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
 from tellback.memory.retrieval.index.record_batch import (
     NO_LINE,
@@ -27,7 +26,6 @@ from tellback.memory.retrieval.index.record_batch import (
 from tellback.memory.retrieval.index.session_statistics import NOBODY, Participants, SessionBm25
 from tellback.memory.retrieval.index.turn_links import TurnLinks
 from tellback.memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
-from tellback.memory.retrieval.languages.statements import StatementFeature
 from tellback.vectorstore.internals import GrowableArray, distinct_counts, sorted_distinct
 
 _MIN_WORN_GAPS = 1000
@@ -70,10 +68,10 @@ class RetrievalIndex:
         self._marks = GrowableArray(np.int32)
         self._mark_starts = GrowableArray(np.int32)
         self._rows: dict[str, int] = {}
-        self.people = PeopleMentions()
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
         self._lines: dict[str, int] = {}
+        self._subjects: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
         self._starts.append(0)
         self._mark_starts.append(0)
@@ -83,7 +81,7 @@ class RetrievalIndex:
 
     @property
     def columns(self) -> NDArray[np.void]:
-        """The fields of all rows (``RECORD_DTYPE``), sessions, participants and lines by their numbers here."""
+        """The fields of all rows (``RECORD_DTYPE``); sessions, participants, subjects and lines by their numbers here."""
         return self._columns.rows
 
     def fields(self, rows: NDArray[np.int64]) -> RowFields:
@@ -192,14 +190,13 @@ class RetrievalIndex:
         columns["speaker"] = np.array(speakers, dtype=np.int32)[columns["speaker"]]
         lines = [self._lines.setdefault(line, len(self._lines) + 1) for line in batch.lines]
         columns["line"] = np.array([NO_LINE, *lines], dtype=np.int32)[columns["line"]]
+        subjects = [self._subjects.setdefault(person, len(self._subjects)) for person in batch.subjects]
+        columns["subject"] = np.array(subjects, dtype=np.int32)[columns["subject"]]
         self.alive.extend(np.ones(len(batch), dtype=np.bool_))
         self._columns.extend(columns)
         self._extend_words(batch)
         for row, word in zip((batch.call_rows + first).tolist(), batch.calls.tolist(), strict=True):
             self._calls[row] = (*self._calls.get(row, ()), batch.called[word])
-        about_person = columns["statement_features"][batch.mention_rows] & int(StatementFeature.ABOUT_PERSON) > 0
-        rows = batch.mention_rows.astype(np.int64) + first
-        self.people.extend(batch.people, batch.mentions, rows, about_person)
 
     def remove(self, id: str) -> None:
         """Remove the row of *id*; an unknown id is no error."""
@@ -209,7 +206,6 @@ class RetrievalIndex:
         self._count(np.array([row]), -1)
         self.links.remove(row)
         self._calls.pop(row, None)
-        self.people.remove(row)
         self.alive.rows[row] = False
         self.ids[row] = ""
 

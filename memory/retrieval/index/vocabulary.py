@@ -53,11 +53,6 @@ class Vocabulary:
         """Return the number of *term*, ``NO_TERM`` if it was never given one."""
         return self._numbers.get(term, NO_TERM)
 
-    def find_form(self, form: str) -> int:
-        """Return the number of the term that the small-letter *form* is of, ``NO_TERM`` for an unknown form."""
-        number = self._form_numbers.get(form)
-        return NO_TERM if number is None else int(self._term_of_form.rows[number])
-
     def term(self, number: int) -> str:
         """Return the term of a number."""
         return self._terms[number]
@@ -211,12 +206,6 @@ class TermVectors:
         query_squares = (queries.astype(np.float64) ** 2).sum(axis=1)
         lengths = np.sqrt(np.maximum(self._squares.rows[slots][:, None] * query_squares, 1.0))
         return np.asarray(_dot_products(self._rows.rows, slots, queries) / lengths)
-
-    def cosines_of(self, terms: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return cosines of terms with terms, shape (terms, others); 0 where either has no vector."""
-        if self._word_vectors is None:
-            return np.zeros((len(terms), len(others)))
-        return self.cosines(self._of_terms(others), terms)
 
     def unit(self, terms: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the vectors of *terms* at length 1, shape (terms, dimension); zeros where there is none."""

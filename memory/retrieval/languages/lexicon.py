@@ -71,7 +71,6 @@ class Lexicon:
     proper: re.Pattern[str] = _NO_MATCH
     asks_time: re.Pattern[str] = _NO_MATCH
     asks_several: re.Pattern[str] = _NO_MATCH
-    change: re.Pattern[str] = _NO_MATCH
     continuation: re.Pattern[str] = _NO_MATCH
     back_reference: re.Pattern[str] = _NO_MATCH
     exclusion: re.Pattern[str] = _NO_MATCH

@@ -1,4 +1,4 @@
-"""The time that a question asks about: now, then, an event, or the past without more.
+"""Words of a question for a time that is past.
 
 A period is named by a year, a season or month of it, a part of it ("early 2024", "the end of 2023"), a month alone (the
 latest that is past), a day, or relative to today ("last spring", "two years ago"). The patterns are in
@@ -8,9 +8,7 @@ latest that is past), a day, or relative to today ("last spring", "two years ago
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, timedelta
-from enum import StrEnum
 from functools import lru_cache
 
 from tellback.memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates, month_span
@@ -23,47 +21,19 @@ _SEASON_MONTHS = 3
 _DAY = timedelta(days=1)
 
 
-class TimeKind(StrEnum):
-    """Kind of time that a question asks about."""
+def without_past_time(text: str, lexicon: Lexicon, today: date) -> str:
+    """Return the question *text* without its words for a time before *today*; *text* where it names none.
 
-    NOW = "now"
-    THEN = "then"
-    EVENT = "event"
-    """It asks when, how long, or why: for something that happened."""
-    PAST = "past"
-    """It is in the past tense and names no time."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionTime:
-    """The time of a question: its *kind*, the *period* that it names, and *rest*, its text without words for both.
-
-    A period that only has an end ("before 2024") begins with ``date.min``.
+    A question for an event (when, how long, why) keeps "then" and "before": they are part of what it asks.
     """
-
-    kind: TimeKind
-    period: DateSpan | None
-    rest: str
-
-
-def find_question_time(text: str, lexicon: Lexicon, today: date) -> QuestionTime:
-    """Return the time that *text* asks about on the day *today*."""
     period, rest = _find_period(text, lexicon, today)
     is_past = period is not None and period.last < today
-    if statement_pattern("asks_event").match(text.lstrip(" ¿¡\"'")):
-        kind = TimeKind.EVENT
-    elif is_past or statement_pattern("then").search(text) or _was_before(rest):
-        kind = TimeKind.THEN
-    elif statement_pattern("now").search(text):
-        kind = TimeKind.NOW
-    else:
-        kind = TimeKind.PAST if statement_pattern("past").search(text) else TimeKind.NOW
-    if kind == TimeKind.THEN:
-        if _was_before(rest):
-            rest = _before_clause().sub(" ", rest)
-        rest = statement_pattern("then").sub(" ", rest)
-    is_changed = is_past or kind == TimeKind.THEN
-    return QuestionTime(kind, period if is_past else None, " ".join(rest.split()) if is_changed else text)
+    asks_event = statement_pattern("asks_event").match(text.lstrip(" ¿¡\"'")) is not None
+    if not asks_event and (is_past or statement_pattern("then").search(text) or _was_before(rest)):
+        rest = statement_pattern("then").sub(" ", _before_clause().sub(" ", rest) if _was_before(rest) else rest)
+    elif not is_past:
+        return text
+    return " ".join(rest.split())
 
 
 def _find_period(text: str, lexicon: Lexicon, today: date) -> tuple[DateSpan | None, str]:

@@ -74,5 +74,4 @@ def _words() -> Mapping[str, str]:
     words["modifier"] = "|".join([words["role"], words["self"], words["article"]])
     words["before_object"] = "|".join([words["oblique"], words["self"], words["verb"], words["elliptical"]])
     words["kin"] = "(?:" + "|".join(sorted(kin_meanings(), key=len, reverse=True)) + r")\b(?!-)"
-    words["which_kin"] = rf"(?:{words['which']})\s+(?:(?:of|de|von|meiner?|unserer?|my|our|mis)\s+)*{words['kin']}"
     return words

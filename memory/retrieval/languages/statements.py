@@ -63,34 +63,18 @@ class StatementFeature(IntFlag):
     """Tells where the person lives that it is about."""
     THEIR_WORK = 4096
     """Tells what the person does for a living, or for whom, that it is about."""
-    THEIR_AGE = 8192
-    """Tells how old the person is that it is about."""
-    OWN_AGE = 16384
-    """Tells how old its speaker is."""
 
 
 NOT_FACTUAL = StatementFeature.PLAN | StatementFeature.HYPOTHESIS | StatementFeature.QUOTATION | StatementFeature.HABIT
 """Modalities in which a statement does not say how things are."""
-ATTRIBUTES = (
-    StatementFeature.OWN_NAME
-    | StatementFeature.OWN_HOME
-    | StatementFeature.OWN_WORK
-    | StatementFeature.THEIR_HOME
-    | StatementFeature.THEIR_WORK
-    | StatementFeature.THEIR_AGE
-    | StatementFeature.OWN_AGE
-)
-"""Attributes of a person that a statement may tell."""
 _OWN_ATTRIBUTES = {
     StatementFeature.OWN_NAME: "name",
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
-    StatementFeature.OWN_AGE: "age",
 }
 _THEIR_ATTRIBUTES = {
     StatementFeature.THEIR_HOME: "their_home",
     StatementFeature.THEIR_WORK: "their_work",
-    StatementFeature.THEIR_AGE: "their_age",
 }
 
 

@@ -1,9 +1,9 @@
 """Confidence in a result and the two reasons for abstention, on a fixed scale in [0, 1].
 
-"nothing": no memory is about the question. "other": it was stated, but by another speaker than the question names, or
-about another person (``subjects``); for the speaker, several memories of each side are compared, since a single similar
-one proves little. Abstention begins below one half, in every partition, with and without vectors. Whether a passage
-about the question also answers it cannot be known without reading it.
+"nothing": no memory is about the question. "other": it was stated, but by another speaker than the question names;
+several memories of each side are compared, since a single similar one proves little. Abstention begins below one half,
+in every partition, with and without vectors. Whether a passage about the question also answers it cannot be known
+without reading it.
 """
 
 from __future__ import annotations

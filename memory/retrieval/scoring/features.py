@@ -1,4 +1,4 @@
-"""Features of a conversation turn beyond its words, and the neighbour window over which its matches are smoothed.
+"""The analyzed question, and features of a conversation turn beyond its words.
 
 Pure functions of the analyzed question and the columns of the index. Each feature is one value per row; the scorer
 weights them.
@@ -19,7 +19,6 @@ from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.validity import ValidityFilter
 from tellback.memory.retrieval.index.vocabulary import NO_TERM
 from tellback.memory.retrieval.languages.dates import DateReference, date_match
-from tellback.memory.retrieval.languages.question_time import QuestionTime, TimeKind
 from tellback.vectorstore import Filter, Vector, View
 from tellback.vectorstore.internals import idf_array, sorted_distinct
 
@@ -27,7 +26,6 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _IMPORTANCE = 0.2
 """Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
-_NOW = QuestionTime(TimeKind.NOW, None, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,8 @@ class AnalyzedQuestion:
 
     *terms* are those of *text_without_names*, where the names of *participants* are left out, and *forms* the words as
     they were written; *all_terms* are those of *text*. *only_when*: it names a date and nothing else that a memory
-    could be about. *proper_terms* are those of *terms* that are written as names. *time* is what it asks about.
-    *excluded*: terms of what the question sets aside. *asks_digits*: it asks for a number as that of a telephone.
+    could be about. *proper_terms* are those of *terms* that are written as names. *excluded*: terms of
+    what the question sets aside. *asks_digits*: it asks for a number as that of a telephone.
     """
 
     text: str
@@ -51,7 +49,6 @@ class AnalyzedQuestion:
     asks_several: bool
     only_when: bool = False
     proper_terms: frozenset[str] = frozenset()
-    time: QuestionTime = _NOW
     excluded: frozenset[str] = frozenset()
     asks_digits: bool = False
 
