@@ -61,7 +61,7 @@ UNKNOWN_PROFILE: Final = EmbedderProfile()
 
 _KNOWN: Final = {
     "local/multilingual-e5-small-": EmbedderProfile(
-        turns=0.45, notes=10.0, unrelated=0.25, note_words=0.1, note_bound=-0.02
+        turns=0.45, notes=10.0, unrelated=0.25, few=0.18, note_words=0.1, note_bound=-0.02
     ),
     "local/use-multilingual-3-": EmbedderProfile(
         turns=0.45,

@@ -1,4 +1,4 @@
-"""Candidates of one store namespace: the best by BM25, by vector and by date, with their neighbouring turns, scored.
+"""Candidates of one store namespace: the best by BM25, by vector and by date, and answers to those that ask, scored.
 
 A query searches several store namespaces (``search_targets``): the partitions and collections of its namespaces. Each
 is searched by itself, with its own index and statistics; the retriever merges, packs and explains the results.
@@ -38,7 +38,6 @@ from tellback.vectorstore import Filter, Vector, VectorStore, View
 from tellback.vectorstore.internals import sorted_distinct
 
 Rows = NDArray[np.int64]
-IdFilter = Callable[[list[str]], NDArray[np.bool_]]
 _MIN_DATE_FIT = 0.7
 """A date that fits less well names no candidate by itself: every memory of that year would be one."""
 
@@ -139,7 +138,9 @@ class NamespaceSearcher:
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.passages, abstention=abstention)
             question = analyzed.question
-            rows = sorted_distinct(np.concatenate([rows, date_candidates(index, question, count)]))
+            answers = np.flatnonzero(np.isin(index.links.answers.rows, rows))
+            rows = sorted_distinct(np.concatenate([rows, answers, date_candidates(index, question, count)]))
+            rows = self._admitted(analyzed, rows, query)
             silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)
             return score_conversation(
                 analyzed,
@@ -147,13 +148,6 @@ class NamespaceSearcher:
                 silent=rows[silent],
                 settings=self.settings,
             )
-
-    def id_filter(self, view: View, target: SearchTarget, query: Query) -> IdFilter | None:
-        """Return a function that tells which ids pass the caller's filters; None without any."""
-        filters = caller_filters(query)
-        if not filters:
-            return None
-        return lambda ids: view.passing(ids, where=combine_filters(filters), namespace=target.name)
 
     def candidate_count(self, target: SearchTarget) -> int:
         """Return how many candidates each search (text, vector, date) names."""
@@ -172,6 +166,15 @@ class NamespaceSearcher:
     def today(self, query: Query) -> date:
         """Return the day from which the relative dates of *query* count."""
         return to_zone(query.as_of or query.now, self.zone).date()
+
+    def _admitted(self, analyzed: NamespaceQuery, rows: Rows, query: Query) -> Rows:
+        """Return those of *rows* that hold at the times of the query and pass the caller's filters."""
+        rows = rows[~analyzed.validity.hidden(analyzed.index, rows)]
+        filters = caller_filters(query)
+        if not filters or not len(rows):
+            return rows
+        where = combine_filters(filters)
+        return rows[analyzed.view.passing(analyzed.ids(rows), where=where, namespace=analyzed.namespace)]
 
     def _with_agent_nouns(self, text: str, df: Callable[[Sequence[str]], Sequence[int]]) -> str:
         """Return *text* with the agent nouns behind its verbs that the documents have, more seldom than the verb.

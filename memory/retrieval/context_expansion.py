@@ -132,13 +132,13 @@ def _hit_neighbours(
     if target.partition == DOCUMENTS:
         yield from _neighbour_passages(searcher, view, target, query, hit)
         return
-    id_filter = searcher.id_filter(view, target, query)
+    where = combine_filters(caller_filters(query))
     with searcher.analyze(view, target, query) as analyzed:
         index, validity = analyzed.index, analyzed.validity
 
         def is_visible(row: int) -> bool:
             hidden = bool(validity.hidden(index, np.array([row]))[0])
-            return not hidden and (id_filter is None or bool(id_filter([index.ids[row]])[0]))
+            return not hidden and bool(view.passing([index.ids[row]], where=where, namespace=target.name)[0])
 
         row = index.row(hit.memory.id)
         before, after = neighbour_turns(index, row, query.neighbours, is_visible) if row >= 0 else ([], [])
