@@ -11,6 +11,7 @@ from .documents.loaders.base import Loader as Loader
 from .documents.loaders.registry import load_document as load_document
 from .embedders.cache import CachedEmbedder as CachedEmbedder
 from .embedders.cache import SqliteEmbeddingCache as SqliteEmbeddingCache
+from .embedders.e5_encoder import E5Encoder as E5Encoder
 from .embedders.fallback import FallbackEmbedder as FallbackEmbedder
 from .embedders.function import FunctionEmbedder as FunctionEmbedder
 from .embedders.hashing import HashingEmbedder as HashingEmbedder
@@ -77,7 +78,6 @@ from .tokens.estimating_counter import EstimatingCounter as EstimatingCounter
 from .tokens.tiktoken_counter import TiktokenCounter as TiktokenCounter
 from .write.embedding_service import EmbeddingSettings as EmbeddingSettings
 from .write.policies.base import Action as Action
-from .write.policies.base import LookupPolicy as LookupPolicy
 from .write.policies.base import MemoryLookup as MemoryLookup
 from .write.policies.base import MemoryTurn as MemoryTurn
 from .write.policies.base import PolicyDecision as PolicyDecision

@@ -25,8 +25,6 @@ from .documents.knowledge_base import DocumentInfo as DocumentInfo
 from .documents.loaders.workers import MEMORY_LIMITED as MEMORY_LIMITED
 from .documents.sentences import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.table_rows import quoted_text as quoted_text
-from .embedders.e5_encoder import E5Encoder as E5Encoder
-from .embedders.e5_files import e5_available as e5_available
 from .embedders.e5_head import E5_HEAD as E5_HEAD
 from .embedders.e5_head import E5Head as E5Head
 from .embedders.encoder_files import encoder_available as encoder_available

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.personal.cases import DATA
-from tellback.memory import run_sync
-from tellback.memory.internals import E5_HEAD, E5Encoder, E5Head
+from tellback.memory import E5Encoder, run_sync
+from tellback.memory.internals import E5_HEAD, E5Head
 
 TOPICS = DATA / "topics"
 _STEPS, _RATE = 400, 1e-3

@@ -1,4 +1,4 @@
-"""The E5 encoder: its vectors, its tokens, its cache, and the one thread it takes.
+"""The E5 encoder: its vectors, its head, its tokens, its cache, and the one thread it takes.
 
 Inner parts, on no face: ``tellback.memory.embedders.e5_files``, ``….encoder_files``, ``….blas_threads``.
 """
@@ -11,15 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellback.memory import EmbedderError, run_sync
+from tellback.memory import E5Encoder, EmbedderError, run_sync
 from tellback.memory.embedders import e5_files
 from tellback.memory.embedders.blas_threads import OneBlasThread
-from tellback.memory.internals import E5Encoder, e5_available
+from tellback.memory.internals import E5_HEAD, E5Head
 from tellback.memory.testing import EmbedderContract
 from tellback.vectorstore import MissingExtra
 
 pytest.importorskip("threadpoolctl", reason="the extra `local` is not installed")
-needs_weights = pytest.mark.skipif(not e5_available(), reason="the weights of the E5 encoder are not installed")
+needs_weights = pytest.mark.skipif(
+    not e5_files.e5_available(), reason="the weights of the E5 encoder are not installed"
+)
 
 NUTS = "Ana is allergic to walnuts."
 BEGINNINGS = {
@@ -27,7 +29,10 @@ BEGINNINGS = {
     "我的猫叫咪咪": ([0.0818, -0.0006, -0.0211, -0.0703], [0.0893, -0.0119, -0.0193, -0.0471]),
     "\U0001f642 ok\r\n": ([0.0558, -0.0088, -0.0388, -0.0542], [0.0477, -0.0099, -0.0395, -0.0615]),
 }
-"""Beginnings of the vectors as a document and as a question, which have a cosine above .9998 with the package's own."""
+"""Beginnings of the network's vectors as a document and a question; their cosine with the package's is above .9998."""
+WITH_HEAD = ([0.0931, -0.0186, -0.0443, -0.0572], [0.1070, 0.0157, -0.0819, -0.0213])
+"""The same of ``NUTS`` with the fitted head; they change when it is fitted anew."""
+MAX_HEAD_BYTES = 400_000
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +56,28 @@ class TestE5Encoder(EmbedderContract):
 
 
 @needs_weights
-def test_e5_vectors_are_those_of_the_model(encoder: E5Encoder) -> None:
-    for text, (document, query) in BEGINNINGS.items():
-        assert run_sync(encoder.embed([text]))[0, :4] == pytest.approx(document, abs=5e-4)
-        assert run_sync(encoder.embed([text], "query"))[0, :4] == pytest.approx(query, abs=5e-4)
+def test_e5_vectors_are_those_of_the_model_or_of_its_fitted_head(encoder: E5Encoder) -> None:
+    without_head = E5Encoder(head=None)
+    assert without_head.fingerprint != encoder.fingerprint
+    cases = [(without_head, text, *vectors) for text, vectors in BEGINNINGS.items()]
+    for embedder, text, document, query in [*cases, (encoder, NUTS, *WITH_HEAD)]:
+        assert run_sync(embedder.embed([text]))[0, :4] == pytest.approx(document, abs=5e-4)
+        assert run_sync(embedder.embed([text], "query"))[0, :4] == pytest.approx(query, abs=5e-4)
+
+
+def test_the_head_file_is_small_and_gives_unit_vectors(tmp_path: Path) -> None:
+    assert E5_HEAD.stat().st_size <= MAX_HEAD_BYTES
+    rows = np.load(E5_HEAD)
+    assert (rows.dtype, rows.shape) == (np.float16, (386, 384))
+    head = E5Head.load(E5_HEAD)
+    head.save(tmp_path / "head.npy")
+    assert (np.load(tmp_path / "head.npy") == rows).all()
+    vectors = np.random.default_rng(5).normal(size=(3, 384)).astype(np.float32)
+    documents, queries = head.apply(vectors, "document"), head.apply(vectors, "query")
+    for applied in (documents, queries):
+        assert (applied.dtype, applied.shape) == (np.float32, (3, 384))
+        assert np.linalg.norm(applied, axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert not np.allclose(documents, queries)
 
 
 @needs_weights
