@@ -42,7 +42,6 @@ Which cabin do I have?
 What do I do for a living?
 When is the ferry?
 What is Tansy allergic to?
-My desk is number 31, by the kitchen.
 Which desk is mine?
 tell me a joke
 forget the surgeon
@@ -59,8 +58,7 @@ Hello. Tell me what I should remember, or ask me about it.
 “I live in Leith and I work as a bridge inspector.” [1]
 “The ferry to Orkney leaves on 19 September, cabin 4.” [1]
 “Tansy is allergic to chicken, only lamb for her.” [1]
-Now: “My desk is number 31, by the kitchen.” [1]
-Before: “My desk is number 14, by the window.” [2]
+“My desk is number 14, by the window.” [1]
 That takes a model. Without one, I keep what you tell me and answer questions with quotes of it.
 You are welcome.
 """

@@ -39,7 +39,7 @@ def asked(path: Path, *words: str) -> int:
 def test_eval_json_has_a_line_for_each_way_of_recall_and_kind_of_question(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert asked(file, "--questions", "12", "--with", "hashing", "--setting", "conversation.text=1", "--json") == 0
+    assert asked(file, "--questions", "12", "--with", "hashing", "--setting", "told.text=1", "--json") == 0
     captured = capsys.readouterr()
     parsed = json.loads(captured.out)
     assert captured.err == ""
@@ -96,10 +96,10 @@ def test_eval_refuses_invalid_embedders_and_settings_before_it_runs(
 
 def test_recall_settings_are_changed_by_name_and_the_others_keep_their_values() -> None:
     changed = changed_recall_settings(
-        RecallSettings(), ["conversation.session=0.25", "conversation.cosine=0.9", "candidates=50"]
+        RecallSettings(), ["dialogue.session=0.25", "dialogue.cosine=0.9", "candidates=50"]
     )
-    assert (changed.conversation.session, changed.conversation.cosine, changed.candidates) == (0.25, 0.9, 50)
-    assert changed.documents == RecallSettings().documents
+    assert changed.dialogue == {**RecallSettings().dialogue, "session": 0.25, "cosine": 0.9}
+    assert (changed.candidates, changed.told) == (50, RecallSettings().told)
 
 
 def test_an_embedder_of_an_endpoint_is_named_with_its_model() -> None:

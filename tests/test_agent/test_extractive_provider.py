@@ -260,16 +260,6 @@ def test_a_question_about_a_day_quotes_all_statements_of_that_day() -> None:
     assert [quoted.id for quoted in answer("What did I say on 22 September?", *items).citations] == ["m1", "m3"]
 
 
-def test_abstention_names_another_person_the_fact_is_known_of_before_the_nearest_quote() -> None:
-    response = answer(
-        "What is Mira allergic to?",
-        item(1, "Ana is allergic to nuts."),
-        abstain="other",
-        doubt="known of Ana, not of Mira",
-    )
-    assert response.text == "Known of Ana, not of Mira; the nearest is:\n“Ana is allergic to nuts.” [1]"
-
-
 @pytest.mark.parametrize(
     ("text", "reply"),
     [

@@ -205,14 +205,6 @@ def test_an_image_alone_is_found_by_its_name(memory: LongTermMemory) -> None:
     assert run(memory.recall("Is there a picture of the lighthouse?", 1))[0].memory.id == report.id
 
 
-def test_an_image_alone_without_any_words_is_found_by_its_neighbours(memory: LongTermMemory) -> None:
-    tell(memory)
-    items = [Message.user("Look, the regatta in Trondheim!"), Message.user([image()])]
-    _, report = run(memory.remember_turn("t", items))
-    assert report.outcome == "stored"
-    assert report.id in [hit.memory.id for hit in run(memory.recall("the regatta in Trondheim", 5))]
-
-
 def test_a_document_alone_is_found_by_its_name(memory: LongTermMemory) -> None:
     tell(memory)
     file = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="tenancy agreement.pdf")

@@ -60,7 +60,6 @@ def filled(path: Path, encoder: Encoder, notes: Sequence[str]) -> LongTermMemory
 def test_an_embedder_that_separates_the_probe_pairs_gets_more_weight_and_a_rescaled_cosine() -> None:
     plain, narrow = profile_by(Encoder().embedder()), profile_by(Encoder(common=2.0).embedder())
     assert plain.notes > UNKNOWN_PROFILE.notes
-    assert plain.cover
     assert plain.base == 0
     assert narrow.base > 0.7
     assert plain.unrelated is not None

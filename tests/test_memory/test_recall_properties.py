@@ -175,25 +175,3 @@ def test_operations_in_one_namespace_change_no_recall_answer_in_another(tmp_path
 
 
 SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)
-
-
-TALK = (
-    "The choir practice of our street is on Monday.",
-    "The tram was late again this morning.",
-    "The choir practice of our street is on Friday.",
-    "I lost my umbrella at the station.",
-)
-
-
-@pytest.mark.parametrize("ids", [("a", "b", "c", "d"), ("d", "c", "b", "a"), ("b", "d", "a", "c")])
-def test_of_two_statements_with_equal_times_the_later_turn_ranks_first(tmp_path, ids):
-    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: NOW)
-    run(
-        memory.remember_many(
-            Memory(text, id=id, kind="turn", role="user", session="s", sequence=position, occurred_at=SAID)
-            for position, (id, text) in enumerate(zip(ids, TALK, strict=True))
-        )
-    )
-    found = run(memory.recall("On which day is the choir practice of our street?"))
-    run(memory.close())
-    assert [hit.memory.text for hit in found][:2] == [TALK[2], TALK[0]]
