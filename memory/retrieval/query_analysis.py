@@ -15,7 +15,7 @@ from tellback.memory.retrieval.index.record import ROLES
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.languages.dates import find_dates
 from tellback.memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
-from tellback.memory.retrieval.languages.question_time import without_past_time
+from tellback.memory.retrieval.languages.question_time import asks_about_now, without_past_time
 from tellback.memory.retrieval.languages.statement_patterns import statement_pattern
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 
@@ -192,6 +192,7 @@ def analyze_question(
         asks_time=lexicon.asks_time.search(question) is not None,
         asks_several=lexicon.asks_several.search(question) is not None,
         only_when=bool(dates) and all(form in lexicon.frame_words or form.isdigit() for form in forms),
+        asks_now=asks_about_now(question, lexicon, today),
         excluded=excluded,
         asks_digits=statement_pattern("asks_digits").search(question) is not None,
         proper_terms=frozenset(

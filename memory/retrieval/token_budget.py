@@ -89,6 +89,9 @@ def _fetch_hits(
                     candidate.parts() if explain else {},
                     namespace,
                     partition,
+                    outdated_by=candidate.outdated_by(),
+                    later_than=candidate.later_than(),
+                    likely_change=candidate.is_likely_change(),
                 )
         start, size = start + size, size * _PAGE_GROWTH
 

@@ -55,7 +55,9 @@ lines by number from 1."""
 _MAX_LABEL_WORDS = 2**16 - 1
 _AS_BYTES = np.dtype((np.void, RECORD_DTYPE.itemsize))
 """Whole records: numpy copies them at once, and records with fields field by field, a hundred times as slowly."""
-_PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker", "subject", "line"))
+_PLAIN_FIELDS = tuple(
+    name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker", "subject", "line")
+)
 
 
 @dataclass(frozen=True, slots=True)

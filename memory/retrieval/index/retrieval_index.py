@@ -81,7 +81,7 @@ class RetrievalIndex:
 
     @property
     def columns(self) -> NDArray[np.void]:
-        """The fields of all rows (``RECORD_DTYPE``); sessions, participants, subjects and lines by their numbers here."""
+        """The fields of all rows (``RECORD_DTYPE``); sessions, participants, subjects and lines by number here."""
         return self._columns.rows
 
     def fields(self, rows: NDArray[np.int64]) -> RowFields:

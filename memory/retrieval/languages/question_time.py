@@ -36,6 +36,14 @@ def without_past_time(text: str, lexicon: Lexicon, today: date) -> str:
     return " ".join(rest.split())
 
 
+def asks_about_now(text: str, lexicon: Lexicon, today: date) -> bool:
+    """Return whether the question *text* asks how things are on the day *today*: not when, how long or why something
+    happened, and neither for a time before nor in the past tense."""
+    if statement_pattern("asks_event").match(text.lstrip(" ¿¡\"'")) or without_past_time(text, lexicon, today) != text:
+        return False
+    return bool(statement_pattern("now").search(text)) or not statement_pattern("past").search(text)
+
+
 def _find_period(text: str, lexicon: Lexicon, today: date) -> tuple[DateSpan | None, str]:
     """Return the period that *text* names, and the text without it; None and *text* where it names none."""
     for pattern in _period_patterns(tuple(lexicon.months.items())):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tellback.memory.retrieval.index.record import NEVER, to_microseconds
 from tellback.memory.retrieval.index.record_batch import NO_LINE
-from tellback.memory.retrieval.languages.question_time import TimeKind
 from tellback.memory.retrieval.languages.statements import NOT_FACTUAL
 from tellback.memory.retrieval.scoring.features import NamespaceQuery
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, top_positions
@@ -34,7 +33,7 @@ def lead_with_newest(candidates: ScoredCandidates, query: NamespaceQuery, rows: 
     """
     question, totals = query.question, candidates.totals()
     best = top_positions(candidates.ids, totals, _COMPARED)
-    if question.time.kind != TimeKind.NOW or question.asks_several or not best:
+    if not question.asks_now or question.asks_several or not best:
         return candidates
     columns = query.index.fields(rows[best])
     occurred_at, lines, trust = columns["occurred_at"], columns["line"], columns["trust"]

@@ -11,7 +11,7 @@ scores of different variants compare; fusion by ranks would lose their confidenc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,9 @@ class ScoredCandidates:
 
     *topic* in [0, 1] is how far the best candidate is about the question at all. *lead* is the lead of the memories of
     those whom the question names over those of others (below 0: somebody else stated it), 0 where nobody is named.
-    *is_near*: the best candidate is near enough to be shown where there is doubt. *asks_several*: the question asks
-    for a list.
+    *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
+    which may have changed the first hit to that of the first hit. *is_near*: the best candidate is near enough to be
+    shown where there is doubt. *asks_several*: the question asks for a list.
     """
 
     namespace: str
@@ -36,6 +37,8 @@ class ScoredCandidates:
     parts: Mapping[str, Floats]
     topic: float = 0.0
     lead: float = 0.0
+    newer: Mapping[int, int] = field(default_factory=dict)
+    later: Mapping[int, int] = field(default_factory=dict)
     is_near: bool = True
     asks_several: bool = False
 
@@ -69,6 +72,20 @@ class RankedCandidate:
         """Return the parts that are not 0; they add up to the score."""
         values = {name: float(part[self.position]) for name, part in self.source.parts.items()}
         return {name: value for name, value in values.items() if value}
+
+    def outdated_by(self) -> str | None:
+        """Return the id of the newer statement that supersedes this one, None for none."""
+        newer = self.source.newer.get(self.position)
+        return None if newer is None else self.source.ids[newer]
+
+    def later_than(self) -> str | None:
+        """Return the id of the older statement that this one may have changed, None for none."""
+        older = self.source.later.get(self.position)
+        return None if older is None else self.source.ids[older]
+
+    def is_likely_change(self) -> bool:
+        """Return whether this one has probably changed an older statement."""
+        return self.position in self.source.newer.values()
 
 
 def sum_features(parts: Mapping[str, Floats], size: int) -> Floats:
