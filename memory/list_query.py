@@ -173,7 +173,7 @@ def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filt
             counts["kind"][str(fields.get("kind", ""))] += 1
             counts["trust"][str(fields.get("trust", ""))] += 1
             counts["tags"].update(fields.get("tags", ()))
-            counts["about_by"].update([fields["about_by"]] if "about_by" in fields else ())
+            counts["about_by"].update([fields["about_by"]] if "about" in fields else ())
             flags.update(name for name in ("pinned", "disabled", "sensitive") if fields.get(name) is True)
             flags["expired"] += str(fields.get("expires_at", "~")) <= moment
             flags["ended"] += str(fields.get("valid_to", "~")) <= moment

@@ -715,7 +715,9 @@ class LongTermMemory:
     async def describe(
         self, lines: Mapping[str, str], *, by: AboutAuthor = "caller", **caller: Unpack[CallerOptions]
     ) -> Sequence[Report]:
-        """Set the *lines* that say what memories are about, by id ("": none), and embed these memories anew.
+        """Set the *lines* that say what memories are about, by id, and embed these memories anew.
+
+        "" takes a line away, and says that there is none to write: no worse author writes one.
 
         One operation for all of them, or none of them; a report for each, in order. *by* is who made the lines: those
         of a caller are not overwritten by a model's or a head's, nor a model's by a head's; such a memory stays as it

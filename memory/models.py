@@ -155,7 +155,8 @@ class Memory:
     *about* is a derived line of 3 to 10 words on its own: the attribute, and the person or thing by name, without the
     value ("spare house key: who keeps it"); one line, ``MAX_ABOUT_LENGTH`` characters at most. It is searched and
     embedded with the text, and is no evidence: it is never quoted. *about_by* is who made it: "caller" (whoever stored
-    the memory, such as a client's model), "model" (the memory's own, in the background) or "head" (a trained one).
+    the memory, such as a client's model), "model" (the memory's own, in the background) or "head" (a trained one);
+    with an empty line, who found that there is none to write.
 
     *replaces* names memories that hold no longer since this one's time (``valid_from``, else ``occurred_at``, else
     ``recorded_at``): writing it ends them there. They stay, as memories of their own time.

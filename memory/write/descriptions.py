@@ -39,7 +39,7 @@ class Descriptions:
             if is_worse_author(by, entry.metadata.get("about_by", "")):
                 return {}
             line = cleaned[entry.id][0][:MAX_ABOUT_LENGTH]
-            return {"about": line, "about_by": by} if line else {"about": None, "about_by": None}
+            return {"about": line or None, "about_by": by}
 
         embedding = self.attributes.embedding
         with embedding.in_flight.write():

@@ -1,8 +1,9 @@
 """Undo: the exact inverse of an operation, as an operation of its own; undoing that does it again.
 
 All of an operation is taken back or none of it, in one transaction. It is refused where a later operation that was not
-undone changed the same memory or the same field, and where what it needs was erased. Of an import, passages of
-documents stay, as messages do: they come and go by ingesting and forgetting, and have no versions.
+undone changed the same memory or the same field, and where what it needs was erased. Lines about memories that the
+system wrote meanwhile refuse nothing: they go with the memory. Of an import, passages of documents stay, as messages
+do: they come and go by ingesting and forgetting, and have no versions.
 """
 
 from __future__ import annotations
@@ -133,9 +134,11 @@ class _UndoChains:
         for later in reversed(after):
             if later.kind == FORGET_KIND and later.undone_by is None:
                 raise CannotUndo(operation.id, f"memory {change.id} was forgotten since, by {later.id}", later.id)
-            root = self.root(later).id
-            if standing.pop(root, None) is None:  # an operation and its undoing cancel out, whichever came first
-                standing[root] = later
+            root = self.root(later)
+            if root.kind == "describe" and root.actor == "system":  # derived from the memory, in the background
+                continue
+            if standing.pop(root.id, None) is None:  # an operation and its undoing cancel out, whichever came first
+                standing[root.id] = later
         for later in standing.values():
             others = self._touched(later, later.changes[0])
             if _ALL_FIELDS in touched | others or touched & others:

@@ -225,8 +225,19 @@ def test_a_worse_author_never_overwrites_the_line_of_a_better_one(memory):
 def test_an_empty_line_takes_the_line_away(memory):
     id = remembered(memory)
     run_sync(memory.describe({id: ""}))
-    assert line(memory, id) == ("", "")
+    assert line(memory, id) == ("", "caller")
     assert run_sync(memory.describe({id: ""}))[0].outcome == "duplicate"
+    assert run_sync(memory.describe({id: "spare key"}, by="model"))[0].outcome == "rejected"
+    assert run_sync(memory.stats()).lines == {}
+
+
+def test_a_line_written_in_the_background_hinders_no_undo_and_goes_with_its_memory(memory):
+    stored = run_sync(memory.remember("Anna has it."))
+    run_sync(memory.describe({stored.id: "spare key: who keeps it"}, by="model", actor="system"))
+    undoing = run_sync(memory.undo(stored.operation))
+    assert run_sync(memory.get([stored.id])) == [None]
+    run_sync(memory.undo(undoing.id))
+    assert line(memory, stored.id) == ("spare key: who keeps it", "model")
 
 
 def test_a_described_memory_waits_for_its_vector_where_no_embedder_is_and_is_found_by_its_line(store):

@@ -286,7 +286,7 @@ def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
     """Undo the last operation that can be undone, after a question; return its id and that of the undo.
 
     Operations that cannot be undone are passed over with a note: an export, an erasure whose time of grace is over, and
-    those that later operations depend on.
+    those that later operations depend on. Those of the system itself, such as lines that a model wrote, are not meant.
     """
     from tellback.memory import CannotUndo
     from tellback.memory.internals import FORGET_KIND, irreversible_reason
@@ -352,11 +352,13 @@ def operations(
 
 
 def _standing_operations(opened: OpenedMemory) -> Iterator[Operation]:
-    """Yield the operations in effect, newest first: neither undone nor an undo themselves."""
+    """Yield the operations in effect that were asked for, newest first: neither undone nor an undo themselves."""
     before: str | None = None
     while True:
         page = run(opened.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=opened.namespace))
-        yield from (operation for operation in page if operation.undoes is None and operation.undone_by is None)
+        for operation in page:
+            if operation.undoes is None and operation.undone_by is None and operation.actor != "system":
+                yield operation
         if len(page) < _OPERATION_PAGE:
             return
         before = page[-1].id
