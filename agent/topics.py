@@ -5,8 +5,8 @@ Whoever stores a memory about the same thing is to use the same words for it: th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 5
 _CANDIDATES: Final = 15
 """Memories among which different lines are looked for: several often have the same."""
+_PAGE: Final = 500
 AboutLine: TypeAlias = Annotated[
     str | None,
     Field(
@@ -35,13 +36,36 @@ async def nearest_topics(
     They pass *where*, and have each another line.
     """
     has_line: Filter = {"about": {"$exists": True}}
-    chosen: Filter = has_line if where is None else {"$and": [has_line, where]}
+    chosen = _both(has_line, where)
     hits = await memory.recall(f"{about} {text}".strip(), _CANDIDATES, namespace=namespace, where=chosen)
     by_line: dict[str, Memory] = {}
     for hit in hits:
         if hit.memory.id != own:
             by_line.setdefault(hit.memory.about, hit.memory)
     return [*by_line.values()][:_SHOWN]
+
+
+async def memories_without_line(
+    memory: LongTermMemory, order: Literal["newest", "oldest"], *, namespace: str, where: Filter | None = None
+) -> AsyncIterator[list[Memory]]:
+    """Yield pages of the memories of which nobody has said what they are about, by when they were said.
+
+    They pass *where*. Those that are disabled or state nothing need no line.
+    """
+    chosen = _both({"about_by": {"$exists": False}}, where)
+    after: str | None = None
+    while True:
+        page = await memory.list(
+            order=order, after=after, limit=_PAGE, namespace=namespace, disabled=False, where=chosen
+        )
+        yield [found for found in page if found.is_evidence]
+        if page.next is None:
+            return
+        after = page.next
+
+
+def _both(condition: Filter, where: Filter | None) -> Filter:
+    return condition if where is None else {"$and": [condition, where]}
 
 
 def topics_note(topics: Iterable[tuple[str, str]], *, described: bool) -> str:

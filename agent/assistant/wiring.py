@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from tellback.agent.agent import Agent
     from tellback.agent.agent_memory import PassageRetriever
+    from tellback.agent.context.line_writer import LineWriter
     from tellback.agent.mcp.client import McpTools
     from tellback.agent.mcp.settings import McpServer
     from tellback.agent.providers.base import ModelSettings, Provider
@@ -332,6 +333,18 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
     except ArgumentError as error:
         without = " (without TELLBACK_MODEL, questions are answered by quotes)"
         raise ConfigurationError(f"model {settings.model}: {error.expected}{without}") from error
+
+
+def make_line_writer(settings: AssistantSettings, client: HttpClient) -> LineWriter:
+    """Return the writer of lines that say what memories are about, with the model of the settings."""
+    from tellback.agent.context.line_writer import LineWriter
+
+    if settings.model is None:
+        raise ConfigurationError(
+            "no model is set to write the lines: `tellback init` looks for one, or set TELLBACK_MODEL"
+        )
+    provider, model_settings = make_provider(settings, client), make_model_settings(settings)
+    return LineWriter(provider, share_sensitive=settings.share_sensitive, settings=model_settings)
 
 
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:

@@ -247,6 +247,7 @@ READING = [
     ["memories", "importance", "x", "--set", "1"],
     ["memories", "about", "x", "a line"],
     ["memories", "about", "--missing"],
+    ["memories", "about", "--write"],
     ["memories", "expire", "x", "--at", "never"],
     ["memories", "end", "x", "--at", "never"],
     ["memories", "merge", "x", "y", "--text", "z"],

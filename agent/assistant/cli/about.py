@@ -1,24 +1,32 @@
-"""``tellback memories about``: the line that says what a memory is about; those without one are listed."""
+"""``tellback memories about``: the line that says what a memory is about; a model writes those that are missing."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from tellback.agent.assistant.cli.listing import keep_listing
-from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption
-from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_table, print_text
+from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption, YesOption
+from tellback.agent.assistant.cli.output import (
+    format_count,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+    progress_bar,
+)
+from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 from tellback.agent.assistant.cli.short_ids import resolve_id
 from tellback.agent.short_ids import short_id
+from tellback.agent.topics import memories_without_line
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.memory import Memory
-
-_PAGE = 500
 
 
 @with_error_report
@@ -27,6 +35,11 @@ def about(
     id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Which memory.")] = None,
     line: Annotated[list[str] | None, typer.Argument(metavar="[LINE]", help="Its line; '' takes it away.")] = None,
     missing: Annotated[bool, typer.Option("--missing", help="List the memories without a line.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Let the model write the missing lines.")] = False,
+    most_tokens: Annotated[
+        int | None, typer.Option(metavar="COUNT", min=1, help="With --write: stop before it takes more tokens.")
+    ] = None,
+    yes: YesOption = False,
     limit: LimitOption = DEFAULT_LIMIT,
     full: FullOption = False,
     json: JsonOption = False,
@@ -34,11 +47,15 @@ def about(
     """Say what memory ID is about, or list those without a line.
 
     The line has 3 to 10 words: the attribute, and the person or thing by name, without the answer ("spare house key:
-    who keeps it"). The memory is found by it in other words.
+    who keeps it"). The memory is found by it in other words. Lines of the model are written after a question, which
+    says how much it would be sent.
     """
-    if missing == (id is not None) or (not missing and line is None):
-        raise typer.BadParameter("an ID and its LINE are needed, or --missing", param_hint="ID")
+    if [missing, write, id is not None].count(True) != 1 or (id is not None and line is None):
+        raise typer.BadParameter("an ID and its LINE are needed, or --missing, or --write", param_hint="ID")
     with opened_memory(context) as opened:
+        if write:
+            _write_missing(opened, most_tokens, yes=yes, json=json)
+            return
         if id is None:
             _list_missing(opened, limit, full=full, json=json)
             return
@@ -55,7 +72,7 @@ def about(
 
 def _list_missing(opened: OpenedMemory, limit: int, *, full: bool, json: bool) -> None:
     """Print how many memories have no line, and the newest of them; what is no evidence needs none."""
-    memories = _memories_without_line(opened)
+    memories = run(_memories_without_line(opened))
     page = memories[:limit]
     if json:
         print_json({"memories": page, "total": len(memories)})
@@ -69,20 +86,54 @@ def _list_missing(opened: OpenedMemory, limit: int, *, full: bool, json: bool) -
     print_table(("#", "id", "text"), rows, whole=2, full=full)
 
 
-def _memories_without_line(opened: OpenedMemory) -> list[Memory]:
-    found: list[Memory] = []
-    after: str | None = None
-    while True:
-        page = run(
-            opened.memory.list(
-                order="newest",
-                after=after,
-                limit=_PAGE,
-                namespace=opened.namespace,
-                where={"about": {"$exists": False}},
+def _write_missing(opened: OpenedMemory, most_tokens: int | None, *, yes: bool, json: bool) -> None:
+    """Show what the model would be sent, and let it write the missing lines after a yes; what is written stays."""
+    from tellback.agent.assistant.wiring import make_http_client, make_line_writer
+    from tellback.agent.context.line_writer import LineProgress
+    from tellback.agent.providers.http_provider import redacted_url
+
+    settings, progress = opened.settings, LineProgress()
+    client = make_http_client(settings)
+
+    async def write(total: int) -> None:
+        nonlocal progress
+        async for progress in writer.write(opened.memory, namespace=opened.namespace, most_tokens=most_tokens):
+            advance(progress.done, total, "")
+
+    try:
+        writer = make_line_writer(settings, client)
+        estimate = run(writer.estimate(opened.memory, namespace=opened.namespace))
+        if estimate.memories:
+            sent = (
+                f"{format_count(estimate.memories, 'memory', 'memories')} would go to {settings.model} at "
+                f"{redacted_url(settings.model_endpoint.url)}: {format_count(estimate.calls, 'call')}, "
+                f"about {estimate.tokens:,} tokens"
             )
-        )
-        found += [memory for memory in page if memory.is_evidence]
-        if page.next is None:
-            return found
-        after = page.next
+            if not (json and yes):
+                print_note(sent)
+            require_terminal_or_yes(yes=yes)
+            if not (yes or confirm("Let it write what they are about?")):
+                print_note("tellback: nothing was sent")
+                raise typer.Exit(EXIT_FAILED)
+            with progress_bar("writing lines", quiet=json) as advance:
+                run(write(estimate.memories))
+    except KeyboardInterrupt:
+        print_note("what was written so far is kept: the same command goes on")
+        raise
+    finally:
+        run(client.aclose())
+    if json:
+        print_json({**asdict(progress), "memories": estimate.memories, "estimated_tokens": estimate.tokens})
+    elif not estimate.memories:
+        print_text("No memory that may be shown to the model is without a line.")
+    else:
+        unanswered = f", {progress.skipped} without a usable answer" if progress.skipped else ""
+        print_text(f"{format_count(progress.written, 'line')} written, {progress.silent} state nothing{unanswered}")
+        print_note(f"{progress.usage.input:,} + {progress.usage.output:,} tokens")
+        if progress.stopped:
+            print_note("stopped before the limit of tokens; the same command goes on")
+
+
+async def _memories_without_line(opened: OpenedMemory) -> list[Memory]:
+    pages = memories_without_line(opened.memory, "newest", namespace=opened.namespace)
+    return [memory async for page in pages for memory in page]

@@ -358,7 +358,11 @@ def _line_check(memory: LongTermMemory, namespace: str) -> DoctorCheck:
     described = sum(counts.lines.values())
     authors = ", ".join(f"{count} by a {by}" for by, count in counts.lines.items())
     seen = f"{described} of {counts.memories} memories say it" + (f" ({authors})" if authors else "")
-    remedy = "`tellback memories about --missing` lists the others" if described < counts.memories else ""
+    remedy = (
+        "`tellback memories about --missing` lists the others, --write lets the model write"
+        if described < counts.memories
+        else ""
+    )
     return DoctorCheck("what memories are about", True, seen, remedy)
 
 
