@@ -117,6 +117,7 @@ def clean_environment(
     monkeypatch.setenv("SSL_CERT_FILE", str(one_certificate))
     monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that needs a resident process enables it, and ends it
     monkeypatch.setenv("TELLBACK_AUTOMATIC_BACKUPS", "no")  # a test of the daily backup enables it
+    monkeypatch.setenv("TELLBACK_LINES", "off")  # a test of lines that a model writes beside a chat enables them
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", *_CLIENT_FOLDERS):
         monkeypatch.delenv(name, raising=False)
     assert Path.home() == home, "no test reads or writes the settings of a client of this machine"

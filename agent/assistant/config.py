@@ -126,6 +126,8 @@ class AssistantSettings:
     """Judge of the older memories that a new one replaces: none, or the model."""
     extract_facts: bool = False
     """Ask the model after each turn for the facts stated in it, at the cost of tokens."""
+    lines: Literal["auto", "on", "off"] = "auto"
+    """Let the model write beside a chat what memories are about; "auto": where it is on this machine."""
     hook_tokens: Annotated[int, check.integer(100)] = 1_000
     """Most tokens that a hook adds to a prompt in another client."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"

@@ -28,7 +28,7 @@ from tellback.memory import (
     local_embedder,
     open_memory,
 )
-from tellback.memory.internals import counter_for_model, is_remote, local_available
+from tellback.memory.internals import counter_for_model, is_loopback, is_remote, local_available
 from tellback.vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
@@ -345,6 +345,13 @@ def make_line_writer(settings: AssistantSettings, client: HttpClient) -> LineWri
         )
     provider, model_settings = make_provider(settings, client), make_model_settings(settings)
     return LineWriter(provider, share_sensitive=settings.share_sensitive, settings=model_settings)
+
+
+def writes_lines(settings: AssistantSettings) -> bool:
+    """Return whether the model writes lines beside a chat: as set, or else where it is on this machine."""
+    if settings.model is None or settings.lines == "off":
+        return False
+    return settings.lines == "on" or is_loopback(settings.model_endpoint.url)
 
 
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:

@@ -1,16 +1,25 @@
-"""Lines that a model writes for memories that have none, over real HTTP: what is sent, kept, skipped and limited."""
+"""Lines that a model writes for memories that have none, over real HTTP: what is sent, kept, skipped and limited.
+
+Inner parts, on no face: ``tellback.agent.assistant.cli.conversation.background_worker``.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tellback.agent import OpenAICompatibleProvider, ProviderError, Usage
+from tellback.agent.assistant.cli.conversation.background_worker import BackgroundWorker
+from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.wiring import open_configured_memory, writes_lines
 from tellback.agent.callables import LineWriter
 from tellback.agent.testing import OpenAIServer, RawReply, RecordedRequest, Reply
 from tellback.memory import LongTermMemory, Memory, Trust, run_sync
 from tests.support.command_line import CommandLine
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 FAILURE = RawReply([b'{"error": {"message": "no"}}'], 400, "application/json")
@@ -153,3 +162,74 @@ def test_the_command_says_what_is_sent_to_whom_asks_and_writes(
     assert "spare house key: who keeps" in tellback("memories", "list").out
     assert "took back" in tellback("undo", "--yes").out
     assert tellback.json("memories")["memories"] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "address", "model", "written"),
+    [
+        ("auto", "http://127.0.0.1:1/v1", "any", True),
+        ("auto", "https://example.com/v1", "any", False),
+        ("on", "https://example.com/v1", "any", True),
+        ("off", "http://127.0.0.1:1/v1", "any", False),
+        ("on", "http://127.0.0.1:1/v1", None, False),
+    ],
+)
+def test_lines_are_written_beside_a_chat_where_the_model_is_on_this_machine_or_as_set(
+    lines: str, address: str, model: str | None, *, written: bool
+) -> None:
+    settings = AssistantSettings(lines=lines, base_url=address, model=model)  # type: ignore[arg-type]
+    assert writes_lines(settings) is written
+
+
+def test_a_chat_has_lines_written_for_what_was_said_in_it_and_stored_before(
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tellback("remember", "Our car is blue.")
+    monkeypatch.delenv("TELLBACK_LINES")
+    monkeypatch.setenv("TELLBACK_MODEL", "any")
+    with OpenAIServer(Reply("Ok."), reply("our car: colour", "spare key: keeper", "")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        done = tellback("chat", text="Anna has our spare key.\n")
+    assert (done.code, done.out) == (0, "Ok.\n")
+    assert "noted what 2 memories are about · 200 + 20 tokens\n" in done.err
+    lines = {memory["text"]: memory["about"] for memory in tellback.json("memories")["memories"]}
+    assert (lines["Our car is blue."], lines["Anna has our spare key."]) == ("our car: colour", "spare key: keeper")
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> AssistantSettings:
+    return AssistantSettings(memory=tmp_path / "m.db", model="any", lines="on")
+
+
+def test_a_turn_drops_the_lines_that_are_being_written_and_they_are_written_after_it(
+    on_disk: AssistantSettings,
+) -> None:
+    announced: list[str] = []
+    worker = BackgroundWorker(announced.extend)
+    with OpenAIServer(RawReply([60.0]), reply("spare key: keeper")) as server:
+        opened = open_configured_memory(replace(on_disk, base_url=server.url))
+        run_sync(opened.memory.remember("Anna has our spare key."))
+        worker.submit(opened, None)
+        assert wait_until(lambda: server.requests)
+        worker.pause()
+        assert run_sync(lines_of(opened.memory)) == [("", "")]
+        worker.submit(opened, None)
+        assert worker.close(patience=30)
+        assert run_sync(lines_of(opened.memory)) == [("spare key: keeper", "model")]
+        run_sync(opened.close())
+    assert len(announced) == 1
+
+
+def test_a_model_that_fails_to_write_lines_is_reported_once_and_asked_no_more(on_disk: AssistantSettings) -> None:
+    announced: list[str] = []
+    worker = BackgroundWorker(announced.extend)
+    with OpenAIServer(FAILURE) as server:
+        opened = open_configured_memory(replace(on_disk, base_url=server.url))
+        run_sync(opened.memory.remember("Anna has our spare key."))
+        worker.submit(opened, None)
+        assert wait_until(lambda: announced)
+        worker.submit(opened, None)
+        assert worker.close(patience=60)
+        run_sync(opened.close())
+    assert len(server.requests) == 1
+    assert [note.partition(":")[0] for note in announced] == ["no lines written about memories"]

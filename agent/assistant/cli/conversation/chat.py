@@ -107,7 +107,7 @@ def _talk(talk: ChatSession) -> None:
 
 def _take(talk: ChatSession, line: str) -> None:
     """Act on the typed *line*; an empty line repeats a prompt that failed."""
-    talk.show_facts()
+    talk.show_notes()
     line = line.strip()
     lowered = line.lower()
     plain = talk.opened.settings.model is None and not talk.json

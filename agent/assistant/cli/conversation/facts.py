@@ -2,25 +2,21 @@
 
 Only the user's own words are used: no answer, no tool's result, nothing pasted. A fact must be stated there: its names
 and numbers are in those words, or in the known memories that they refer to. A fact that is known already, or that the
-turn itself states, is not kept again. ``FactWorker`` asks in a thread of its own, so that the chat does not wait.
+turn itself states, is not kept again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, Field
 
 from tellback.agent.agent import Agent
 from tellback.agent.assistant.clients.typed_text import split_pasted
-from tellback.agent.assistant.wiring import make_http_client, make_model_settings, make_provider, user_zone
 from tellback.agent.configuration import AgentSettings
 from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from tellback.agent.context.rendering import ITEM_FORM, render_items, unused_mark
@@ -31,7 +27,6 @@ from tellback.memory.internals import ORIGIN, REDACTION_OPENING, classify_uttera
 from tellback.vectorstore import Analyzer, Filter, lifecycle_of
 
 if TYPE_CHECKING:
-    from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.agent.providers.base import Provider
 
 _INSTRUCTIONS: Final = (
@@ -215,79 +210,3 @@ class _FactJudge:
             if numbers <= set(re.findall(r"\d+", text)) and both >= _ECHO_SHARE * max(len(terms), len(others), 1):
                 return True
         return False
-
-
-class FactWorker:
-    """Asks for the facts of turns, one turn at a time, in a thread of its own; *announce* gets them in that thread."""
-
-    def __init__(self, announce: Callable[[KeptFacts], None]) -> None:
-        self._announce = announce
-        self._jobs: SimpleQueue[tuple[OpenedMemory, str] | None] = SimpleQueue()
-        self._submitted = 0  # written by the submitting thread alone
-        self._done = 0  # written by the worker's thread alone
-        self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[KeptFacts]] | None = None
-        self._closing = False
-        self._thread: threading.Thread | None = None
-
-    def submit(self, opened: OpenedMemory, turn: str) -> None:
-        """Queue the memory with the id *turn*: its facts are asked for after those of earlier turns."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="tellback-facts", daemon=True)
-            self._thread.start()
-        self._submitted += 1
-        self._jobs.put((opened, turn))
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether turns wait or one is in progress."""
-        return self._done < self._submitted
-
-    def close(self, *, patience: float) -> bool:
-        """Finish the waiting turns within *patience* seconds and drop the rest; return whether all were finished."""
-        if self._thread is None:
-            return True
-        self._jobs.put(None)
-        self._thread.join(patience)
-        self._closing = True
-        if (running := self._running) is not None and self._thread.is_alive():
-            loop, task = running
-            with suppress(RuntimeError):  # the loop has just ended
-                loop.call_soon_threadsafe(task.cancel)
-        self._thread.join()
-        return not self.is_busy
-
-    def _work(self) -> None:
-        while not self._closing and (job := self._jobs.get()) is not None:
-            try:
-                kept = asyncio.run(self._keep(*job))
-            except asyncio.CancelledError:
-                return
-            except Exception as error:  # a failing model or disk: the turn itself is kept, and the chat goes on
-                kept = KeptFacts(problem=str(error))
-            self._done += 1
-            self._announce(kept)
-
-    async def _keep(self, opened: OpenedMemory, id: str) -> KeptFacts:
-        task = asyncio.current_task()
-        assert task is not None
-        self._running = (asyncio.get_running_loop(), task)
-        if self._closing:
-            raise asyncio.CancelledError
-        settings = opened.settings
-        client = make_http_client(settings)
-        try:
-            (turn,) = await opened.memory.get([id], namespace=opened.namespace)
-            if turn is None:  # forgotten meanwhile
-                return KeptFacts()
-            return await keep_facts(
-                make_provider(settings, client),
-                opened.memory,
-                turn,
-                AgentSettings(
-                    model_settings=make_model_settings(settings), user=settings.name or "", zone=user_zone(settings)
-                ),
-                namespace=opened.namespace,
-                share_sensitive=settings.share_sensitive,
-            )
-        finally:
-            await client.aclose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +23,6 @@ from tellback.agent.assistant.cli.conversation.plain_requests import (
     propose_correction,
 )
 from tellback.agent.assistant.cli.conversation.turn import Turn, print_dim, stream_turn
-from tellback.agent.assistant.cli.conversation.turn_line import fact_lines
 from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from tellback.agent.assistant.cli.keyboard import quiet_keyboard
 from tellback.agent.assistant.cli.output import one_line, print_json, print_note, screen_width
@@ -34,15 +33,15 @@ from tellback.agent.assistant.resident.wire import terminal_name
 from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
-    from tellback.agent.assistant.cli.conversation.facts import FactWorker, KeptFacts
+    from tellback.agent.assistant.cli.conversation.background_worker import BackgroundWorker
     from tellback.agent.assistant.cli.conversation.line_editor import LineEditor
     from tellback.agent.assistant.config import AssistantSettings
     from tellback.agent.assistant.wiring import Assistant, OpenedMemory
     from tellback.agent.results import RunResult
     from tellback.memory import Report
 
-_FACTS_PATIENCE: Final = 20.0
-"""Seconds that the end of a chat waits for facts."""
+_PATIENCE: Final = 20.0
+"""Seconds that the end of a chat waits for facts, and that of a pipe for lines."""
 
 
 @dataclass(slots=True)
@@ -67,8 +66,8 @@ class ChatSession:
     redacted: tuple[str, Report] | None = None
     unanswered: str = ""
     is_over: bool = False
-    facts: FactWorker | None = None
-    unshown_facts: list[KeptFacts] = field(default_factory=list)
+    worker: BackgroundWorker | None = None
+    unshown_notes: list[str] = field(default_factory=list)
 
     @property
     def opened(self) -> OpenedMemory:
@@ -80,6 +79,8 @@ class ChatSession:
         turn: Turn | None = None
         problem: Exception | None = None
         blocks = list(self.attachments.blocks)
+        if self.worker is not None:
+            self.worker.pause()
         self.unanswered = ""
         try:
             work = stream_turn(
@@ -129,45 +130,50 @@ class ChatSession:
         said = [report.id if report.stored else report.of for report in result.stored[:1] if is_evidence]
         self.focus = first_of([*(quoted or said), *said, *self.focus])[:5]
         settings = self.opened.settings
-        if settings.extract_facts and settings.model is not None and kept:
-            self._look_for_facts(kept[0])
+        self._work_beside(kept[0] if settings.extract_facts and settings.model is not None and kept else None)
         if kept and settings.model is None and not self.json and asks_for_reminder(line):
             print_note("this is kept, but nothing reminds you: ask about it then")
         if any(run.call.name == "forget_memory" and not run.result.is_error for run in result.tool_runs):
             self._forget_typed()
 
-    def _look_for_facts(self, turn: str) -> None:
-        """Ask the model for the facts in the memory *turn* while the conversation goes on."""
-        if self.facts is None:
-            from tellback.agent.assistant.cli.conversation.facts import FactWorker
+    def _work_beside(self, turn: str | None) -> None:
+        """Ask the model for the facts in the memory *turn*, and for lines, while the conversation goes on."""
+        from tellback.agent.assistant.wiring import writes_lines
 
-            self.facts = FactWorker(self._announce_facts)
-        self.facts.submit(self.opened, turn)
-
-    def _announce_facts(self, kept: KeptFacts) -> None:
-        """Show the facts above the waiting prompt, or else before the next turn; called in the worker's thread."""
-        self.unshown_facts.append(kept)
-        if self.editor is not None:
-            self.editor.print_above(self.show_facts)
-
-    def show_facts(self) -> None:
-        """Print the facts that were kept since they were shown last."""
-        while self.unshown_facts:
-            lines = fact_lines(self.unshown_facts.pop(0))
-            for line in () if self.json else lines:
-                print_dim(line)
-
-    def _finish_facts(self) -> None:
-        """Wait a limited time for facts of the last turns, then drop them."""
-        if self.facts is None:
+        if turn is None and not writes_lines(self.opened.settings):
             return
-        if self.interactive and self.facts.is_busy:
-            print_note("looking for facts in what you said; Ctrl-C leaves them")
+        if self.worker is None:
+            from tellback.agent.assistant.cli.conversation.background_worker import BackgroundWorker
+
+            self.worker = BackgroundWorker(self._announce)
+        self.worker.submit(self.opened, turn)
+
+    def _announce(self, notes: Sequence[str]) -> None:
+        """Show *notes* above the waiting prompt, or else before the next turn; called in the worker's thread."""
+        self.unshown_notes += notes
+        if self.editor is not None:
+            self.editor.print_above(self.show_notes)
+
+    def show_notes(self) -> None:
+        """Print what was noted in the background since it was shown last."""
+        while self.unshown_notes:
+            note = self.unshown_notes.pop(0)
+            if not self.json:
+                print_dim(note)
+
+    def _finish_work(self) -> None:
+        """Wait a limited time for facts of the last turns, then drop them; nobody at a terminal waits for lines."""
+        if self.worker is None:
+            return
+        if self.interactive:
+            self.worker.pause()
+            if self.worker.is_busy:
+                print_note("looking for facts in what you said; Ctrl-C leaves them")
         try:
-            done = self.facts.close(patience=_FACTS_PATIENCE)
+            done = self.worker.close(patience=_PATIENCE)
         except KeyboardInterrupt:
-            done = self.facts.close(patience=0)
-        self.show_facts()
+            done = self.worker.close(patience=0)
+        self.show_notes()
         if not done:
             print_note("what you said is kept; facts were not looked for in all of it")
 
@@ -301,7 +307,7 @@ class ChatSession:
     def close(self) -> None:
         """Write waiting turns, and release attachments and the model; the memory stays open."""
         try:
-            self._finish_facts()
+            self._finish_work()
         finally:
             run(self._close())
 

@@ -11,7 +11,8 @@ from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.cli.conversation.facts import KeptFacts
-    from tellback.agent.results import RunResult, ToolCallRecord
+    from tellback.agent.context.line_writer import LineProgress
+    from tellback.agent.results import RunResult, ToolCallRecord, Usage
     from tellback.memory import Report
 
 _NOTE_LENGTH: Final = 60
@@ -28,7 +29,7 @@ def turn_line(prompt: str, result: RunResult, *, unsaved: int = 0) -> str:
         parts.append(f"{format_count(unsaved, 'turn')} not written yet")
     parts += _tool_parts(result.tool_runs)
     if result.calls and result.usage.total:
-        parts.append(f"{result.usage.input:,} + {result.usage.output:,} tokens")
+        parts.append(_tokens(result.usage))
     return SEPARATOR.join(parts)
 
 
@@ -68,8 +69,18 @@ def fact_lines(kept: KeptFacts) -> list[str]:
         replaces = f", replaces {', '.join(map(short_id, report.replaced))}" if report.replaced else ""
         lines.append(f"kept {short_id(report.id)} “{shorten(one_line(text), _NOTE_LENGTH)}”{replaces}")
     if lines:
-        lines[-1] += f"{SEPARATOR}{kept.usage.input:,} + {kept.usage.output:,} tokens"
+        lines[-1] += f"{SEPARATOR}{_tokens(kept.usage)}"
     return lines
+
+
+def written_line(progress: LineProgress) -> str:
+    """Return the line about the lines that a model wrote in the background."""
+    count = format_count(progress.written, "memory", "memories")
+    return f"noted what {count} {'is' if progress.written == 1 else 'are'} about{SEPARATOR}{_tokens(progress.usage)}"
+
+
+def _tokens(usage: Usage) -> str:
+    return f"{usage.input:,} + {usage.output:,} tokens"
 
 
 def _tool_parts(runs: tuple[ToolCallRecord, ...]) -> Iterator[str]:
