@@ -30,6 +30,8 @@ from tellback.vectorstore.internals import GrowableArray, distinct_counts, sorte
 
 _MIN_WORN_GAPS = 1000
 _SESSION_BITS = 32
+_NOT_TOLD = ("(plan)", "(joke)")
+"""Ends of parts of a line that tell of no fact."""
 
 
 class RowFields:
@@ -71,6 +73,7 @@ class RetrievalIndex:
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
         self._lines: dict[str, int] = {}
+        self._topics: list[frozenset[str]] = [frozenset()]
         self._subjects: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
         self._starts.append(0)
@@ -132,6 +135,10 @@ class RetrievalIndex:
         ]
         return np.asarray(np.isin(sessions, alone))
 
+    def topics(self, row: int) -> frozenset[str]:
+        """Return what *row* is about by its line, whose parts are joined by ";"; none that is a plan or a joke."""
+        return self._topics[int(self.columns["line"][row])]
+
     def spoken_alone(self, speakers: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Return which of *speakers* are one person's: nobody, the user, or the only one with a name."""
         present = self.participants.present()
@@ -188,7 +195,12 @@ class RetrievalIndex:
         columns["session"] = np.array([*sessions, NO_SESSION])[columns["session"]]
         speakers = [self.participants.number(name) for name in batch.speakers]
         columns["speaker"] = np.array(speakers, dtype=np.int32)[columns["speaker"]]
-        lines = [self._lines.setdefault(line, len(self._lines) + 1) for line in batch.lines]
+        for line in batch.lines:
+            if line not in self._lines:
+                self._lines[line] = len(self._topics)
+                parts = (part.strip() for part in line.split(";"))
+                self._topics.append(frozenset(part for part in parts if part and not part.endswith(_NOT_TOLD)))
+        lines = [self._lines[line] for line in batch.lines]
         columns["line"] = np.array([NO_LINE, *lines], dtype=np.int32)[columns["line"]]
         subjects = [self._subjects.setdefault(person, len(self._subjects)) for person in batch.subjects]
         columns["subject"] = np.array(subjects, dtype=np.int32)[columns["subject"]]

@@ -1,4 +1,4 @@
-"""Memories of one topic: of those whose lines say that they are about the same, the newest leads a question about now.
+"""Memories of one topic: of those whose lines have a part in common, the newest leads a question about now.
 
 The same rule on cosines of the texts harms direct questions; lines make it safe. Plans, hypotheses, quotations and past
 habits neither lead nor are outdated. A memory that is trusted less leads none that is trusted more: it is marked as one
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.retrieval.index.record import NEVER, to_microseconds
-from tellback.memory.retrieval.index.record_batch import NO_LINE
 from tellback.memory.retrieval.languages.statements import NOT_FACTUAL
 from tellback.memory.retrieval.scoring.features import NamespaceQuery
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, top_positions
@@ -26,7 +25,7 @@ _STEP: Final = 1e-6
 
 
 def lead_with_newest(candidates: ScoredCandidates, query: NamespaceQuery, rows: NDArray[np.int64]) -> ScoredCandidates:
-    """Return *candidates*, those of *rows*, with the newest in front of the first ones that have the line of the first.
+    """Return *candidates*, those of *rows*, with the newest in front of the first ones that share a part of their line with the first.
 
     The older ones are outdated by it. Nothing changes where the question asks for another time than now, or for several
     things.
@@ -36,11 +35,12 @@ def lead_with_newest(candidates: ScoredCandidates, query: NamespaceQuery, rows: 
     if not question.asks_now or question.asks_several or not best:
         return candidates
     columns = query.index.fields(rows[best])
-    occurred_at, lines, trust = columns["occurred_at"], columns["line"], columns["trust"]
+    occurred_at, trust = columns["occurred_at"], columns["trust"]
     times = np.where(occurred_at == NEVER, columns["recorded_at"], occurred_at)
     moment = to_microseconds(query.validity.as_of or query.validity.now)
     is_stated = ((columns["statement_features"] & int(NOT_FACTUAL)) == 0) & (times <= moment)
-    same = np.flatnonzero((lines == lines[0]) & (lines != NO_LINE) & is_stated)
+    topics = [query.index.topics(int(rows[i])) for i in best]
+    same = np.flatnonzero(np.array([not topics[0].isdisjoint(other) for other in topics]) & is_stated)
     if len(same) < 2 or same[0] != 0:
         return candidates
     trusted = same[trust[same] <= trust[0]]
