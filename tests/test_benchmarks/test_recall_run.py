@@ -159,7 +159,7 @@ def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path) -> None:
     right = [answer.answer() for answer in answers if answer.task == turns.key and answer.evidence]
     by_session = [answer.answer() for answer in answers if answer.task != turns.key]
     floors = (
-        {"R@1": 0.50, "R@10": 0.82, "MRR": 0.66} if key == "tellback" else {"R@1": 0.48, "R@10": 0.785, "MRR": 0.64}
+        {"R@1": 0.50, "R@10": 0.80, "MRR": 0.66} if key == "tellback" else {"R@1": 0.48, "R@10": 0.785, "MRR": 0.64}
     )
     broken = {name: _mean(right, name) for name, floor in floors.items() if _mean(right, name) < floor}
     assert broken == {}

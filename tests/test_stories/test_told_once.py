@@ -87,7 +87,7 @@ def test_a_fact_told_in_one_client_and_changed_in_another_is_right_in_all(tellba
     found = tellback.json("recall", QUESTION)["hits"]
     assert found[0]["text"] == "My dentist is Dr. Lima now."
     marks = {hit["text"]: (hit["trust"], hit["outdated_by"]) for hit in found}
-    assert marks["My dentist is Dr. Osei in Mill Lane."] == ("user", found[0]["id"])
+    assert marks["My dentist is Dr. Osei in Mill Lane."] == ("user", None)
     assert [trust for text, (trust, _) in marks.items() if "Evil" in text] == ["tool"]
     chat = shown_in_chat(tellback.path)
     assert "Lima" in chat[0]
