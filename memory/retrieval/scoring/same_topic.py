@@ -31,8 +31,8 @@ _STEP: Final = 1e-6
 def lead_with_newest(candidates: ScoredCandidates, query: NamespaceQuery, rows: NDArray[np.int64]) -> ScoredCandidates:
     """Return *candidates*, those of *rows*, with the newest of the first one's topic in front of the best.
 
-    A topic is a part of a line. The older ones are outdated by it. Nothing changes where the question asks for another time than now, or for several
-    things.
+    A topic is a part of a line. The older ones are outdated by it. Nothing changes where the question asks for another
+    time than now, or for several things.
     """
     question, totals = query.question, candidates.totals()
     best = top_positions(candidates.ids, totals, _COMPARED)
