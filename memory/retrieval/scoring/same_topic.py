@@ -14,16 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.retrieval.index.record import NEVER, to_microseconds
-from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.languages.statements import NOT_FACTUAL
 from tellback.memory.retrieval.scoring.features import NamespaceQuery
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, top_positions
 
 _COMPARED: Final = 5
 """Candidates among which the newest is looked for: further ones are seldom about the question."""
-_NEAR_TIE: Final = 0.98
-"""Share of the best score from which the newest of what one person told leads without a line, too: "My dentist is Dr.
-Lima now." On texts of strangers that gains nothing that can be measured, and loses nothing. No mark is claimed."""
 _STEP: Final = 1e-6
 """Step by which the newest leads, so that ids do not decide."""
 
@@ -41,20 +37,16 @@ def lead_with_newest(candidates: ScoredCandidates, query: NamespaceQuery, rows: 
     columns = query.index.fields(rows[best])
     occurred_at, trust = columns["occurred_at"], columns["trust"]
     times = np.where(occurred_at == NEVER, columns["recorded_at"], occurred_at)
-    is_note = columns["session"] == NO_SESSION
     moment = to_microseconds(query.validity.as_of or query.validity.now)
     is_stated = ((columns["statement_features"] & int(NOT_FACTUAL)) == 0) & (times <= moment)
     topics = [query.index.topics(int(rows[i])) for i in best]
-    is_same = np.array([not topics[0].isdisjoint(other) for other in topics])
-    is_tied = (totals[best] >= _NEAR_TIE * totals[best[0]]) & (query.index.monologues(rows[best]) | is_note)
-    same = np.flatnonzero((is_same | is_tied) & is_stated)
+    same = np.flatnonzero(np.array([not topics[0].isdisjoint(other) for other in topics]) & is_stated)
     if len(same) < 2 or same[0] != 0:
         return candidates
     trusted = same[trust[same] <= trust[0]]
     newest = int(trusted[np.argmax(times[trusted])])  # of equal times the one that is nearer to the question
-    marked = [i for i in same if not topics[newest].isdisjoint(topics[i])]
-    older = [best[i] for i in marked if times[i] < times[newest]]
-    later = [best[i] for i in marked if times[i] > times[newest]]
+    older = [best[i] for i in same if times[i] < times[newest]]
+    later = [best[i] for i in same if times[i] > times[newest]]
     change, leader = np.zeros(len(rows)), best[newest]
     if newest:
         change[leader] = totals[best[0]] + _STEP - totals[leader]
