@@ -82,7 +82,7 @@ class LineProgress:
 
     @property
     def done(self) -> int:
-        """How many memories were asked about."""
+        """Number of memories that were asked about."""
         return self.written + self.silent + self.skipped
 
 

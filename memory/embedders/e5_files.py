@@ -163,7 +163,7 @@ def _arranged(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """
     layers: dict[str, list[Floats]] = {}
     for number in range(LAYERS):
-        layer = _Layer(tensors, f"l{number}.")
+        layer = _LayerTensors(tensors, f"l{number}.")
         scale = np.float32(_HEAD**-0.5)
         heads = np.concatenate([layer.matrix("q") * scale, layer.matrix("k"), layer.matrix("v")])
         attention = layer.matrix("ao")
@@ -186,7 +186,7 @@ def _arranged(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-class _Layer:
+class _LayerTensors:
     """Tensors of one layer by their names in it."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]], prefix: str) -> None:

@@ -364,13 +364,12 @@ class EmbeddingService:
         if self.embedder is None or is_remote(self.embedder):
             return None
         try:
-            vectors = checked_embeddings(
-                await embed_detailed(self.embedder, [question, *texts], "query"), [question, *texts]
-            ).vectors
+            asked = checked_embeddings(await embed_detailed(self.embedder, [question], "query"), [question])
+            vectors = checked_embeddings(await embed_detailed(self.embedder, texts), texts).vectors
         except Exception as error:  # as in vectors(): an answer without this comparison is better than none
             _log.warning("embedding failed: %s", type(error).__name__)
             return None
-        return [float(value) for value in vectors[1:] @ vectors[0]]
+        return [float(value) for value in vectors @ asked.vectors[0]]
 
     async def mismatch(self) -> str | None:
         """Ask the embedder for the probes; return why its vectors are not the memory's, None where they are.

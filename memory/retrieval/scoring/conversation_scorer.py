@@ -206,7 +206,7 @@ def _topic(
             words.bounded_weights, _terms_seen_beside(query, silent) if len(silent) else words.seen, question.is_proper
         ),
         features.told,
-        _mean_cosine(query),
+        _mean_cosine(query) if query.profile.generic else 0.0,
     )
     confidence = conversation_confidence(evidence, query.profile, bounds, count)
     topic = confidence.topic
