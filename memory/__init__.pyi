@@ -12,7 +12,6 @@ from .documents.loaders.registry import load_document as load_document
 from .embedders.cache import CachedEmbedder as CachedEmbedder
 from .embedders.cache import SqliteEmbeddingCache as SqliteEmbeddingCache
 from .embedders.e5_encoder import E5Encoder as E5Encoder
-from .embedders.fallback import FallbackEmbedder as FallbackEmbedder
 from .embedders.function import FunctionEmbedder as FunctionEmbedder
 from .embedders.hashing import HashingEmbedder as HashingEmbedder
 from .embedders.local import LocalEmbedder as LocalEmbedder

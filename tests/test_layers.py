@@ -35,7 +35,7 @@ MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory
 LAYERS: dict[str, list[set[str]]] = {
     "vectorstore": [
         {"index"},
-        {"sqlite", "wrappers"},
+        {"sqlite"},
         {"engines", "testing"},
         {"internals", "open"},
     ],

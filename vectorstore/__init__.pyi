@@ -53,8 +53,6 @@ from .types import Space as Space
 from .types import SpaceMigration as SpaceMigration
 from .types import Vector as Vector
 from .types import VectorLike as VectorLike
-from .wrappers import ObservableStore as ObservableStore
-from .wrappers import StoreEvent as StoreEvent
-from .wrappers import WrapperStore as WrapperStore
-from .wrappers import lifecycle_of as lifecycle_of
-from .wrappers import missing_operations as missing_operations
+from .wrapper_store import WrapperStore as WrapperStore
+from .wrapper_store import lifecycle_of as lifecycle_of
+from .wrapper_store import missing_operations as missing_operations

@@ -16,4 +16,4 @@ from .json_values import plain_json as plain_json
 from .ordered_scan import OrderedStore as OrderedStore
 from .ordered_scan import ScanPosition as ScanPosition
 from .text_scan import scan_holding as scan_holding
-from .wrappers.base import check_overrides as check_overrides
+from .wrapper_store import check_overrides as check_overrides

@@ -21,7 +21,6 @@ from tellback.memory import (
     CachedEmbedder,
     EmbedderError,
     EmbeddingSettings,
-    FallbackEmbedder,
     HashingEmbedder,
     KnowledgeBase,
     SqliteEmbeddingCache,
@@ -317,18 +316,6 @@ def test_forgetting_erases_cached_vectors_of_an_earlier_run_when_caching_is_off(
     vector = run_sync(HASHING.embed(["The canary sings."]))[0]
     assert vector.tobytes() not in b"".join(item.read_bytes() for item in tmp_path.iterdir())
     run_sync(plain.close())
-
-
-def test_forgetting_erases_cached_vectors_behind_a_fallback_embedder(tmp_path: Path) -> None:
-    cache = SqliteEmbeddingCache.at(tmp_path / "vectors.db")
-    embedder = FallbackEmbedder(CachedEmbedder(Model(), cache), Model())
-    memory = open_memory(tmp_path / "m.db", embedder=embedder)
-    report = run_sync(memory.remember("The canary sings."))
-    assert cache.get("model/1", "document", ["The canary sings."]) != [None]
-    run_sync(memory.forget([report.id]))
-    assert cache.get("model/1", "document", ["The canary sings."]) == [None]
-    run_sync(memory.close())
-    cache.close()
 
 
 def test_removing_a_document_erases_its_cached_vectors(tmp_path: Path) -> None:

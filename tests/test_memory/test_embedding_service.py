@@ -23,7 +23,6 @@ from tellback.memory import (
     EmbedderError,
     EmbedderMismatch,
     EmbeddingSettings,
-    FallbackEmbedder,
     FunctionEmbedder,
     HashingEmbedder,
     KnowledgeBase,
@@ -45,7 +44,7 @@ from tellback.memory.internals import (
 )
 from tellback.memory.tables.embedder_probes import EmbedderProbes
 from tellback.memory.write.embedding_service import EmbeddingService, WritesInFlight
-from tellback.vectorstore import ObservableStore, StoreClosed, open_store
+from tellback.vectorstore import StoreClosed, WrapperStore, open_store
 from tests.support.passing_time import DEADLINE, outlasting
 
 LANE = store_namespace("", CONVERSATION)
@@ -530,13 +529,12 @@ def test_errors_and_refusals_of_an_embedder_are_shown_without_api_keys() -> None
     assert "secret" not in refused
 
 
-def test_an_observable_store_reports_no_search_during_a_write(tmp_path: Path) -> None:
-    seen: list[str] = []
-    store = ObservableStore(open_store(f"sqlite:///{tmp_path / 'm.db'}"), lambda event: seen.append(event.operation))
-    memory = LongTermMemory(store, embedder=Model())
-    run(memory.remember_many(["one", "two"]))
-    assert "upsert" in seen
-    assert "search" not in seen
+def test_a_write_searches_nothing(tmp_path: Path) -> None:
+    class WithoutSearch(WrapperStore):
+        search = search_many = search_text = view = None  # type: ignore[assignment]
+
+    memory = LongTermMemory(WithoutSearch(open_store(f"sqlite:///{tmp_path / 'm.db'}")), embedder=Model())
+    assert len(run(memory.remember_many(["one", "two"]))) == 2
     run(memory.close())
 
 
@@ -948,13 +946,11 @@ def test_reembed_gives_a_new_embedder_the_texts_that_another_embedder_refused(tm
     run(memory.close())
 
 
-def test_is_remote_sees_through_cached_and_fallback_embedders(tmp_path: Path) -> None:
+def test_is_remote_sees_through_a_cached_embedder(tmp_path: Path) -> None:
     cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
     near, far = OllamaEmbedder("m"), OllamaEmbedder("m", base_url="https://box.example")
     assert [is_remote(item) for item in (None, HASHING, near, far, Model())] == [False, False, False, True, True]
     assert [is_remote(CachedEmbedder(item, cache)) for item in (near, far)] == [False, True]
-    assert is_remote(FallbackEmbedder(near, far))
-    assert not is_remote(FallbackEmbedder(near, near))
     assert is_remote(FunctionEmbedder(len, fingerprint="f"))
     assert not is_remote(FunctionEmbedder(len, fingerprint="f", remote=False))
     cache.close()

@@ -7,7 +7,7 @@ import pytest
 
 from tellback.memory import LongTermMemory, run_sync
 from tellback.memory.testing import WrappedMemoryContract
-from tellback.vectorstore import ObservableStore, UnsupportedError, VectorStore, WrapperStore, open_store
+from tellback.vectorstore import UnsupportedError, VectorStore, WrapperStore, open_store
 from tellback.vectorstore.testing import ModelStore
 
 
@@ -27,24 +27,12 @@ def plainly(self: WrappedMemoryContract, store: VectorStore) -> VectorStore:
     return WrapperStore(store)
 
 
-def observing(self: WrappedMemoryContract, store: VectorStore) -> VectorStore:
-    return ObservableStore(store, lambda event: None)
-
-
 class TestPlainWrapperOfNumpy(NumpyInside):
     wrap = plainly
 
 
 class TestPlainWrapperOfSqlite(SqliteInside):
     wrap = plainly
-
-
-class TestObservableOfNumpy(NumpyInside):
-    wrap = observing
-
-
-class TestObservableOfSqlite(SqliteInside):
-    wrap = observing
 
 
 class Losing(WrapperStore):
@@ -80,8 +68,8 @@ def test_a_wrapper_whose_own_method_a_memory_would_pass_by_is_refused_with_the_r
     changed: str, asked: str, tmp_path: Path
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
-    checking = type("Checking", (ObservableStore,), {changed: refuse})
-    for wrapped in (checking(store, print), WrapperStore(checking(store, print))):
+    checking = type("Checking", (WrapperStore,), {changed: refuse})
+    for wrapped in (checking(store), WrapperStore(checking(store))):
         with pytest.raises(
             UnsupportedError, match=f"Checking changes '{changed}', and a memory asks '{asked}' instead"
         ):

@@ -26,7 +26,6 @@ from tellback.vectorstore import (
     Erasure,
     Match,
     NumpyStore,
-    ObservableStore,
     Space,
     SpaceNotReady,
     SqliteStore,
@@ -408,12 +407,9 @@ class AWrapperThatOpensNoTransaction(WrapperStore):
 
 
 @caught_by(WriteContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
-class AnObserverThatDrawsBeforeTheStore(ObservableStore):
+class AWrapperThatDrawsBeforeTheStore(WrapperStore):
     def upsert(self, entries: Any, **options: Any) -> int:
         return super().upsert(entries if isinstance(entries, Entry) else list(entries), **options)
-
-    def __init__(self, store: VectorStore) -> None:
-        super().__init__(store, lambda event: None)
 
 
 @caught_by(ViewContract, "test_changes_are_of_one_namespace_and_begin_before_its_first_entry")

@@ -33,7 +33,7 @@ import pytest
 from tellback.vectorstore.errors import UnsupportedError, VectorStoreError
 from tellback.vectorstore.protocol import LifecycleStore, VectorStore
 from tellback.vectorstore.types import Entry, Match, Metric, Space
-from tellback.vectorstore.wrappers import lifecycle_of
+from tellback.vectorstore.wrapper_store import lifecycle_of
 
 COSINE_SPACE = Space("toy", 3)
 NEXT_SPACE = Space("next", 2, Metric.L2)

@@ -34,7 +34,7 @@ from tellback.vectorstore.testing.suite import (
     protocol_calls,
     result_ids,
 )
-from tellback.vectorstore.wrappers import lifecycle_of, missing_operations
+from tellback.vectorstore.wrapper_store import lifecycle_of, missing_operations
 
 STORE_MEMBERS = {**declared_members(VectorStore), **declared_members(LifecycleStore)}
 PROPERTIES = sorted(name for name, member in STORE_MEMBERS.items() if isinstance(member, property))

@@ -1,4 +1,4 @@
-"""Any function as an embedder, and several embedders as one.
+"""Any function as an embedder, and what all embedders report.
 
 Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.fingerprint``,
 ``tellback.memory.embedders.protocol``.
@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tellback.memory import ArgumentError, EmbedderError, FallbackEmbedder, FunctionEmbedder, HashingEmbedder, run_sync
+from tellback.memory import ArgumentError, EmbedderError, FunctionEmbedder, HashingEmbedder, run_sync
 from tellback.memory.embedders.batching import truncate_text
 from tellback.memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder, probe_similarity
 from tellback.memory.embedders.protocol import embed_detailed, is_space_of, measure_truncation
-from tellback.memory.internals import PROBES, Embeddings, Truncation
+from tellback.memory.internals import PROBES, Truncation
 from tellback.memory.testing import EmbedderContract
 from tellback.vectorstore import Space
 
@@ -75,28 +74,6 @@ class TestFunctionWithMaxTokens(EmbedderContract):
     @pytest.fixture
     def embedder(self) -> FunctionEmbedder:
         return FunctionEmbedder(many, fingerprint="mine/1", max_tokens=5000)
-
-
-class TestFallbackWithFailingFirstEmbedder(EmbedderContract):
-    @pytest.fixture
-    def embedder(self) -> FallbackEmbedder:
-        return FallbackEmbedder(Member(down=True), Member())
-
-
-class Member:
-    """Hashing under the name of a model: it can be down, or secretly another model; it counts what it is asked."""
-
-    def __init__(self, *, down: bool = False, turned: bool = False, fingerprint: str = "model/1") -> None:
-        self.down, self.turned, self.fingerprint = down, turned, fingerprint
-        self.dimension = 32
-        self.asked: list[list[str]] = []
-
-    async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
-        self.asked.append(list(texts))
-        if self.down:
-            raise EmbedderError("it is down")
-        vectors = await HASHING.embed(texts, kind)
-        return np.roll(vectors, 1, axis=1) if self.turned else vectors
 
 
 def test_a_synchronous_function_embedder_runs_outside_the_event_loop_thread() -> None:
@@ -242,66 +219,6 @@ def test_truncate_text_keeps_the_longest_beginning_within_the_limit() -> None:
 def test_unusable_settings_of_a_function_embedder_are_argument_errors(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ArgumentError, match=named):
         FunctionEmbedder(**{"function": many, "fingerprint": "f", **options})
-
-
-def test_a_fallback_embedder_uses_the_next_on_failure_and_the_first_after_recovery() -> None:
-    first, second = Member(), Member()
-    embedder = FallbackEmbedder(first, second)
-    run_sync(embedder.embed(["a"]))
-    first.down = True
-    assert np.array_equal(run_sync(embedder.embed(["b"])), run_sync(HASHING.embed(["b"])))
-    assert ["b"] in second.asked
-    first.down = False
-    run_sync(embedder.embed(["c"]))
-    assert ["c"] not in second.asked
-
-
-def test_a_fallback_embedder_raises_the_last_error_when_all_its_embedders_fail() -> None:
-    with pytest.raises(EmbedderError, match="it is down"):
-        run_sync(FallbackEmbedder(Member(down=True), Member(down=True)).embed(["a"]))
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "remote"), [(False, False, False), (False, True, True), (True, False, True)]
-)
-def test_a_fallback_embedder_is_remote_if_any_of_its_embedders_is(first: bool, second: bool, remote: bool) -> None:
-    members = [Member(), Member()]
-    for member, where in zip(members, (first, second), strict=True):
-        member.remote = where  # type: ignore[attr-defined]  # what an embedder may say of itself
-    assert FallbackEmbedder(*members).remote is remote
-
-
-def test_a_fallback_embedder_refuses_embedders_of_another_fingerprint() -> None:
-    with pytest.raises(ArgumentError, match=r"same space, model/1.*got 'other/1'"):
-        FallbackEmbedder(Member(), Member(fingerprint="other/1"))
-    with pytest.raises(ArgumentError, match="others"):
-        FallbackEmbedder(Member())
-
-
-def test_a_fallback_embedder_never_uses_another_model_under_the_same_name() -> None:
-    first, second = Member(), Member(turned=True)
-    embedder = FallbackEmbedder(first, second)
-    run_sync(embedder.embed(["a"]))
-    first.down = True
-    with pytest.raises(EmbedderError, match="another model"):
-        run_sync(embedder.embed(["b"]))
-    assert ["b"] not in second.asked
-
-
-def test_a_fallback_embedder_calls_no_embedder_on_an_argument_error() -> None:
-    first, second = Member(), Member()
-    with pytest.raises(ArgumentError, match="kind"):
-        run_sync(FallbackEmbedder(first, second).embed(["a"], "passage"))  # type: ignore[arg-type]
-    assert first.asked == second.asked == []
-
-
-def test_a_fallback_embedder_passes_on_reported_truncations() -> None:
-    class Cutting(Member):
-        async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
-            return Embeddings(await self.embed(texts, kind), {0: Truncation(1, 2)}, {})
-
-    answer = run_sync(embed_detailed(FallbackEmbedder(Member(down=True), Cutting()), ["a"]))
-    assert answer.truncated == {0: Truncation(1, 2)}
 
 
 def test_the_total_of_a_truncation_exceeds_the_kept_tokens() -> None:
