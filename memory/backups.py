@@ -26,10 +26,10 @@ from tellback.memory.backup_files import (
     read_mark,
 )
 from tellback.memory.errors import ArgumentError, store_errors
-from tellback.vectorstore import Database, TableComponent, VectorStoreError, open_store
+from tellback.vectorstore import FileDatabase, TableComponent, VectorStoreError, open_store
 
 if TYPE_CHECKING:
-    from tellback.vectorstore.sqlite import CopyProgress, SqliteDatabase
+    from tellback.vectorstore.sqlite import CopyProgress
 
 DAILY, WEEKLY = 7, 4
 DEFAULT_MAX_BYTES: Final = 1_000_000_000
@@ -59,7 +59,7 @@ class RestoreReport:
     kept: Path | None
 
 
-def list_backups(database: SqliteDatabase, *, check: bool = False) -> list[BackupFile]:
+def list_backups(database: FileDatabase, *, check: bool = False) -> list[BackupFile]:
     """Return the backups in the folder of the memory, then recorded ones elsewhere; each the newest first.
 
     *check* reads each one whole; *note* says what is wrong.
@@ -99,7 +99,7 @@ def backup_path(memory: Path, now: datetime) -> Path:
     return backup_folder(memory) / f"{now:%Y-%m-%d-%H%M%S}.db"
 
 
-def make_backup(database: SqliteDatabase, path: Path, *, on_progress: CopyProgress | None = None) -> BackupFile:
+def make_backup(database: FileDatabase, path: Path, *, on_progress: CopyProgress | None = None) -> BackupFile:
     """Write a complete, checked, private copy to *path*, where nothing may be; others go on writing meanwhile."""
     own = path.parent == backup_folder(database.path)
     with locked_folder(database.path, wait=60.0 if own else 0.0, make=own) as is_locked:
@@ -127,7 +127,7 @@ def make_daily_backup(
     return path if path.exists() else None
 
 
-def thin_out(database: SqliteDatabase, *, max_bytes: int, daily: int = DAILY, weekly: int = WEEKLY) -> list[Path]:
+def thin_out(database: FileDatabase, *, max_bytes: int, daily: int = DAILY, weekly: int = WEEKLY) -> list[Path]:
     """Remove the automatic backups that are too old, or too many for *max_bytes*; return their paths.
 
     The newest always stays.
@@ -159,7 +159,7 @@ def kept_days(days: list[date], *, daily: int, weekly: int) -> set[date]:
     return {*sorted(days)[-daily:], *sorted(newest_of_week.values())[-weekly:]}
 
 
-def remove_backup(database: Database, path: Path) -> None:
+def remove_backup(database: FileDatabase, path: Path) -> None:
     """Overwrite and remove the backup at *path*, also one too damaged to be known for a copy of this memory.
 
     Raises ``OSError`` where the file cannot be written or removed.

@@ -83,6 +83,7 @@ from tellback.memory.write.policies.base import OnPolicyFailure, WritePolicy
 from tellback.memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
 from tellback.vectorstore import (
     Database,
+    FileDatabase,
     Filter,
     LifecycleStore,
     Metadata,
@@ -112,7 +113,7 @@ if TYPE_CHECKING:
     from tellback.memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
     from tellback.memory.write.settlement import Settlement
     from tellback.memory.write.undo import Undo
-    from tellback.vectorstore.sqlite import CopyProgress, SqliteDatabase
+    from tellback.vectorstore.sqlite import CopyProgress
 
 _log = logging.getLogger(__name__)
 _NO_LIMIT = 2**31
@@ -287,7 +288,7 @@ class LongTermMemory:
             self.soft_deletes,
             self.erasers,
             clock=self._aware_clock,
-            backups=BackupEraser(self.database, self.open_copy),
+            backups=BackupEraser(file if isinstance(file := self.database, FileDatabase) else None, self.open_copy),
             zone=self.zone,
             last_due_check=self._looked_for_due,
         )
@@ -891,10 +892,8 @@ class LongTermMemory:
 
         return await asyncio.to_thread(list_backups, self._file("backups"), check=check)
 
-    def _file(self, call: str) -> SqliteDatabase:
-        from tellback.vectorstore.sqlite import SqliteDatabase
-
-        if not isinstance(self.database, SqliteDatabase):
+    def _file(self, call: str) -> FileDatabase:
+        if not isinstance(self.database, FileDatabase):
             raise UnsupportedError(call, "the memory is in no file")
         return self.database
 
@@ -1117,15 +1116,13 @@ def _limits_of(store: VectorStore, *, kept: bool) -> str:
 
 def _open_tombstones(store: VectorStore, database: Database) -> Tombstones:
     """Return the tombstones; of a *database* that ends before its store the key is zeros: ids must stay the same."""
-    from tellback.vectorstore.sqlite import InMemoryDatabase
-
-    is_apart = lifecycle_of(store) is None and isinstance(database, InMemoryDatabase)
+    is_apart = lifecycle_of(store) is None and not database.lasting
     return Tombstones(database, token=bytes if is_apart else os.urandom)
 
 
 def _open_index_cache(store: LifecycleStore | None) -> IndexCache | None:
     """Return the cache of retrieval indexes in the store's database, None without one."""
     database = None if store is None else store.database
-    if store is None or database is None or database.path is None:
+    if store is None or database is None or not database.lasting:
         return None
     return IndexCache(database, lambda since: store.changes(since, namespace=since.namespace))

@@ -5,6 +5,7 @@ from .database import Component as Component
 from .database import Connection as Connection
 from .database import Database as Database
 from .database import Dialect as Dialect
+from .database import FileDatabase as FileDatabase
 from .database import Migration as Migration
 from .database import TableComponent as TableComponent
 from .distance import cosine as cosine

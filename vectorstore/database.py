@@ -8,6 +8,7 @@ for bound values; the few expressions that differ are in the home's ``Dialect``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -172,8 +173,8 @@ class Database(Protocol):
     """Tables of components, in one place with one order of transactions. Any thread may call."""
 
     @property
-    def path(self) -> Path | None:
-        """The file that it is in; None where it is in no file of this machine."""
+    def lasting(self) -> bool:
+        """Return whether what is written to it is there after this process has ended."""
 
     @property
     def identity(self) -> str:
@@ -224,17 +225,29 @@ class Database(Protocol):
     def pending_erasure(self) -> bool:
         """Return whether deleted bytes may still be on the disk."""
 
+    def verify(self) -> list[Finding]:
+        """Check the database and every component's tables; an empty list means all is well."""
+
+    def close(self) -> None:
+        """Release it; twice is harmless, and any other call afterwards raises ``StoreClosed``."""
+
+
+@runtime_checkable
+class FileDatabase(Database, Protocol):
+    """Database in a file of this machine."""
+
+    @property
+    def path(self) -> Path:
+        """The file that it is in."""
+
     def empty_log(self) -> bool:
         """Move the write-ahead log into the file; False where a reader prevents that for now."""
+
+    def backup(self, path: str | os.PathLike[str], *, on_progress: Callable[[int, int], object] | None = None) -> None:
+        """Write a complete, checked copy to an unused *path*, while others may write; it is one of the ``backups``."""
 
     def backups(self) -> dict[str, str]:
         """Return where copies were made, and when (ISO 8601)."""
 
     def remove_backup(self, path: str) -> bool:
         """Remove a recorded copy and its record; return whether the copy was still there."""
-
-    def verify(self) -> list[Finding]:
-        """Check the database and every component's tables; an empty list means all is well."""
-
-    def close(self) -> None:
-        """Release it; twice is harmless, and any other call afterwards raises ``StoreClosed``."""

@@ -20,7 +20,7 @@ from tellback.memory.erasure.file_search import MIN_TEXT_LENGTH, run_search, tex
 from tellback.memory.errors import NoSuchMemory
 from tellback.memory.results import Receipt
 from tellback.memory.runtime import run_sync
-from tellback.vectorstore import BusyError, Database
+from tellback.vectorstore import BusyError, FileDatabase
 
 _SECONDS_TO_WAIT: Final = 60.0
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class BackupErasure:
 class BackupEraser:
     """Erases from the backups in the folder beside the *database*; *open_copy* opens one of them as a memory."""
 
-    database: Database | None
+    database: FileDatabase | None
     open_copy: Callable[[Path], BackupCopy] | None
 
     @contextmanager

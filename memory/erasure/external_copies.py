@@ -15,7 +15,7 @@ from tellback.memory.entry_store import EntryStore
 from tellback.memory.models import Operation
 from tellback.memory.results import ExternalCopy
 from tellback.memory.tables.operation_log import NO_MEMORY, OperationLog
-from tellback.vectorstore import VectorStoreError
+from tellback.vectorstore import FileDatabase, VectorStoreError
 
 EXPORT_KIND: Final = "export"
 """The kind of the operations by which exports are recorded."""
@@ -53,12 +53,12 @@ class ExternalCopies:
             for export in reversed(self.exports(namespace))
             for change in export.changes
         ]
-        if (database := self.entries.database) is not None:
-            own = set() if database.path is None else {str(path) for path in kept_backups(database.path)}
+        if isinstance(database := self.entries.database, FileDatabase):
+            own = {str(path) for path in kept_backups(database.path)}
             backups = [(path, time) for path, time in database.backups().items() if path not in own]
             copies += [ExternalCopy("backup", path, datetime.fromisoformat(time)) for path, time in backups]
             folders = {Path(copy.path).parent for copy in copies if copy.path != STREAM_PATH}
-            copies += _unfinished_copies(folders if database.path is None else folders | {database.path.parent})
+            copies += _unfinished_copies(folders | {database.path.parent})
         copies = [replace(copy, note=_note(copy.path)) for copy in copies]
         if self.entries.lifecycle_store is None:
             copies.append(ExternalCopy("store", type(self.entries.store).__name__, note=_UNPROVED_NOTE))
@@ -68,7 +68,7 @@ class ExternalCopies:
         """Delete the backups among *copies*; return all copies, those that could not be deleted with a note."""
         database, results = self.entries.database, list(copies)
         for index, copy in enumerate(copies):
-            if database is not None and copy.kind == "backup":
+            if isinstance(database, FileDatabase) and copy.kind == "backup":
                 try:
                     results[index] = replace(copy, removed=database.remove_backup(copy.path))
                 except VectorStoreError as error:  # the memory itself is forgotten: that must not seem to have failed

@@ -27,7 +27,7 @@ from tellback.memory.messages import QUOTES, USED
 from tellback.memory.partitions import prefix_of
 from tellback.memory.results import ErasureVerification, Receipt, Remnant
 from tellback.memory.validation import checked_text
-from tellback.vectorstore import Database
+from tellback.vectorstore import FileDatabase
 from tellback.vectorstore.sqlite import unfinished_files
 
 _FILE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
@@ -73,7 +73,7 @@ def verify_erasure(
         or not forgotten.isdisjoint(row.memory for row in package.messages)
     ]
     database = entries.database
-    if database is None or database.path is None:
+    if not isinstance(database, FileDatabase):
         mentions = _mentions_in_store(entries, receipt.namespace)
         search = ErasureVerification(notes=(_unsearched_note(entries),))
     else:
@@ -105,7 +105,7 @@ def _mentions_in_store(entries: EntryStore, namespace: str) -> Iterator[_Mention
         yield "history", True, chain(_ids_in(row.memory), _referred_ids(row.message.metadata))
 
 
-def _mentions_in_tables(database: Database, namespace: str) -> Iterator[_Mentions]:
+def _mentions_in_tables(database: FileDatabase, namespace: str) -> Iterator[_Mentions]:
     """Yield the mentions in the rows of every table, those of other namespaces apart."""
     for table, owner, values in _searched_rows(database):
         if owner is None or owner == namespace or owner.startswith(prefix_of(namespace)):
@@ -113,7 +113,7 @@ def _mentions_in_tables(database: Database, namespace: str) -> Iterator[_Mention
             yield table, owner is not None, ids
 
 
-def _searched_rows(database: Database) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+def _searched_rows(database: FileDatabase) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     """Yield the rows that no forgotten id or text may be in: table, namespace (None without one), values by column."""
     with database.read() as connection:
         names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
@@ -169,15 +169,15 @@ def _ids_in(value: Any) -> Iterator[str]:
             yield from _ids_in(inner)
 
 
-def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
+def _search_bytes(database: FileDatabase, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
     """Search the files of the memory, and the copies that the receipt names, for *texts* and full free pages.
 
     A text that a visible row holds was not forgotten here: it is noted, and is no remnant in the memory's own files.
     """
     own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
     copy_paths = [copy.path for copy in receipt.unreached]
-    copy_paths += map(str, unfinished_files(Path(str(database.path)).parent))
-    copy_paths += map(str, kept_backups(Path(str(database.path))))
+    copy_paths += map(str, unfinished_files(database.path.parent))
+    copy_paths += map(str, kept_backups(database.path))
     if receipt.at is not None and receipt.due is not None:  # and the backups made within its grace period
         times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
         copy_paths += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
@@ -211,7 +211,7 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     return ErasureVerification(left=tuple(remnants), files=files, texts=len(texts), notes=tuple(notes))
 
 
-def _uncleared_gaps(database: Database) -> int:
+def _uncleared_gaps(database: FileDatabase) -> int:
     """Clear the gaps of pages; return how many still hold bytes, whose origin is unknown."""
     if not database.read_only:
         with database.write() as connection:
@@ -222,7 +222,7 @@ def _uncleared_gaps(database: Database) -> int:
     return uncleared
 
 
-def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
+def _visible_texts(database: FileDatabase, texts: Sequence[str]) -> dict[str, bool]:
     """Return for each text whether a row of the searched tables holds it."""
     visible, forms = dict.fromkeys(texts, False), {text: byte_forms(text) for text in texts}
     for _, _, row in _searched_rows(database) if texts else ():

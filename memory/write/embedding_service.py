@@ -258,7 +258,7 @@ class EmbeddingService:
         database = database_for(store, database)
         self.probes = EmbedderProbes(database)
         limit = self.settings.cache_bytes or MAX_BYTES
-        self._cache = None if database.path is None else SqliteEmbeddingCache(database, max_bytes=limit)
+        self._cache = SqliteEmbeddingCache(database, max_bytes=limit) if database.lasting else None
         self.embedder = embedder if embedder is None else self._kept(embedder)
 
     @property

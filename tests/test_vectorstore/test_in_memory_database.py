@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tellback.vectorstore import ArgumentError, Database, StoreClosed, TableComponent, UnsupportedError
+from tellback.vectorstore import ArgumentError, Database, FileDatabase, StoreClosed, TableComponent, UnsupportedError
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 
@@ -72,14 +72,12 @@ def test_a_salvaged_file_has_every_row_of_a_table_component(tmp_path):
         assert notes(file) == ["a", "b"]
 
 
-def test_an_in_memory_database_has_no_path_no_backups_and_no_pending_erasure():
+def test_an_in_memory_database_is_in_no_file_does_not_last_and_has_no_pending_erasure():
     with InMemoryDatabase(token=bytes) as database:
-        assert database.path is None
+        assert not isinstance(database, FileDatabase)
+        assert not database.lasting
         assert database.identity == "00" * 16
         assert not database.read_only
-        assert database.backups() == {}
-        with pytest.raises(ArgumentError, match="has none"):
-            database.remove_backup("a.db")
         with pytest.raises(UnsupportedError):
             database.on_commit(lambda: None)
         with database.write() as connection:
@@ -88,7 +86,6 @@ def test_an_in_memory_database_has_no_path_no_backups_and_no_pending_erasure():
                 database.mark_erasure(object())
         assert database.finish_erasure()
         assert not database.pending_erasure()
-        assert database.empty_log()
 
 
 @pytest.mark.parametrize("block", ["read", "write"])
@@ -99,7 +96,7 @@ def test_a_closed_in_memory_database_raises_store_closed_but_ends_an_open_block(
         assert connection.execute("SELECT count(*) FROM notes").fetchall() == [(0,)]
         if block == "write":
             connection.execute("INSERT INTO notes (text) VALUES ('a')")
-    for call in (database.verify, database.backups, lambda: notes(database), lambda: write_note(database, "b")):
+    for call in (database.verify, lambda: notes(database), lambda: write_note(database, "b")):
         with pytest.raises(StoreClosed):
             call()
     database.close()

@@ -94,6 +94,11 @@ class SqliteDatabase:
             raise
 
     @property
+    def lasting(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
     def identity(self) -> str:
         """Random name of the file, made with it; a copy has the same."""
         return self._birth.identity

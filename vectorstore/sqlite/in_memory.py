@@ -69,9 +69,9 @@ class InMemoryDatabase:
             self.attach(component)
 
     @property
-    def path(self) -> Path | None:
-        """Return None: it has no file."""
-        return None
+    def lasting(self) -> bool:
+        """Return False: it ends with the process, unless a store saves a copy of it."""
+        return False
 
     @property
     def identity(self) -> str:
@@ -178,20 +178,6 @@ class InMemoryDatabase:
 
     def _count_erasure(self) -> None:
         self._erasures += 1
-
-    def empty_log(self) -> bool:
-        """Return True: it has no log."""
-        with self.inside():
-            return True
-
-    def backups(self) -> dict[str, str]:
-        """Return an empty dictionary: no copies of it are made."""
-        with self.inside():
-            return {}
-
-    def remove_backup(self, path: str) -> bool:
-        """Raise ``ArgumentError``: it has no backups."""
-        raise ArgumentError("path", path, "the path of a recorded backup is needed; this database has none")
 
     def verify(self) -> list[Finding]:
         """As ``Database.verify``."""
