@@ -479,6 +479,7 @@ HOLDERS = (
     "MemoryLookup",
     "EmbeddingCache",
     "Database",
+    "FileDatabase",
     "VectorStore",
 )
 """What holds memories of namespaces, or lets one look at them."""
