@@ -202,12 +202,14 @@ class Database(Protocol):
         it is the writing connection, which sees what was written.
         """
 
-    def write(self, *, wait: bool = True) -> AbstractContextManager[Connection]:
+    def write(self, *, lock: str | None = None, wait: bool = True) -> AbstractContextManager[Connection]:
         """Open a block with the writing connection in one transaction, durable when the block has ended.
 
-        Where somebody else writes it waits, or raises ``BusyError`` at once (*wait* off). An error undoes all of it.
-        A block inside a block of the same thread joins it: the outermost commits, and an error that leaves the inner
-        one undoes that part alone. Threads take turns.
+        Nobody else writes meanwhile what *lock* names, such as a namespace; None is everything. A home with one writer
+        at a time excludes everything always. Where somebody else has the lock it waits, or raises ``BusyError`` at
+        once (*wait* off). An error undoes all of it. A block inside a block of the same thread joins it, and takes a
+        lock that it names beside those that the thread has: the outermost commits, and an error that leaves the
+        inner one undoes that part alone.
         """
 
     def in_write(self) -> bool:

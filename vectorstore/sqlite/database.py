@@ -143,8 +143,8 @@ class SqliteDatabase:
         """As ``Database.read``. Do not keep a cursor beyond the block."""
         return self._transactions.read()
 
-    def write(self, *, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
-        """As ``Database.write``; waiting ends with ``BusyError`` after the busy timeout."""
+    def write(self, *, lock: str | None = None, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
+        """As ``Database.write``, for any *lock*; waiting ends with ``BusyError`` after the busy timeout."""
         return self._transactions.write(wait=wait)
 
     def in_write(self) -> bool:

@@ -104,8 +104,8 @@ class InMemoryDatabase:
             yield self._connection
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
-        """As ``Database.write``; waiting has no end."""
+    def write(self, *, lock: str | None = None, wait: bool = True) -> Iterator[apsw.Connection]:
+        """As ``Database.write``, for any *lock*; waiting has no end."""
         with self.inside(wait=wait), translate_errors(_MEMORY, self._connection):
             if self._writing is not None:
                 with self._noticing_rollback(), self._writing.inner():
