@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from tellback.vectorstore.filters import FilterNode
 from tellback.vectorstore.types import Finding
 
 
@@ -36,6 +37,10 @@ class Connection(Protocol):
     ``INSERT ... RETURNING``.
     """
 
+    @property
+    def dialect(self) -> Dialect:
+        """The expressions in which the SQL of this home differs from others'."""
+
     def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Rows:
         """Run one statement with *values* in place of its question marks."""
 
@@ -44,6 +49,9 @@ class Connection(Protocol):
 
     def changes(self) -> int:
         """Return how many rows the last INSERT, UPDATE or DELETE wrote or removed, cascades not counted."""
+
+    def total_changes(self) -> int:
+        """Return how many rows were written or removed since the connection was made."""
 
 
 class SalvageSource(Protocol):
@@ -148,7 +156,10 @@ class TableComponent:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """SQL expressions that differ from database to database, for f-strings in the statements of components."""
+    """SQL expressions that differ from database to database, for f-strings in the statements of components.
+
+    Those from *index_exists* on are the store's own.
+    """
 
     name: str
     greatest: str
@@ -157,15 +168,26 @@ class Dialect:
     """Test whether the UTF-8 bytes of a text contain a byte string that is bound: ``.format("m.message")``."""
     table_exists: str
     """Query with one row if a table of the bound name exists, else none."""
-
-
-SQLITE: Dialect = Dialect(
-    name="sqlite",
-    greatest="MAX",
-    contains_bytes="instr(CAST({} AS BLOB), ?) > 0",
-    table_exists="SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?",
-)
-"""The dialect of files and of the memory of the process."""
+    index_exists: str
+    """Query with one row if an index of the bound name exists, else none."""
+    wanted_keys: str
+    """Rows ``wanted`` with a ``value`` for each number of a JSON array that is bound; joined with what comes after."""
+    wanted_texts: str
+    """As *wanted_keys*, for texts."""
+    no_index: str
+    """What follows a table that is to be read whole, by no index."""
+    by_index: str
+    """What follows a table that is to be read by the index of a name."""
+    text_field: str
+    """Value of a field (a plain name) of a column of JSON where it is a text, else NULL."""
+    next_keys: str
+    """Statement that reserves keys of entries, as many as are bound, and returns the first of them."""
+    cosine_distance: str
+    """Distance of a column of vectors to a bound vector."""
+    l2_distance: str
+    infinity: str
+    condition: Callable[[Connection, int, FilterNode], tuple[str, Sequence[Any]]]
+    """Returns the condition of a filter on ``e``, a row of a namespace's entries, and the values to bind."""
 
 
 @runtime_checkable

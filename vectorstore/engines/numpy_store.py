@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-import apsw
-
 from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.call_hints import with_hints
 from tellback.vectorstore.engines.snapshot import PREAMBLE_SIZE, check_preamble, decode_snapshot, encode_snapshot
 from tellback.vectorstore.engines.table_store import ReadState, TableStore, agree_settings
 from tellback.vectorstore.errors import ArgumentError, UnsupportedError
 from tellback.vectorstore.sqlite.connection import translate_system_errors
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.entry_reader import read_space
 from tellback.vectorstore.sqlite.files import atomic_write, check_path, is_missing
 from tellback.vectorstore.sqlite.in_memory import InMemoryDatabase
@@ -65,7 +64,7 @@ class NumpyStore(TableStore[InMemoryDatabase]):
 
     def _begin(
         self,
-        image: apsw.Connection | None,
+        image: SqliteConnection | None,
         path: str | os.PathLike[str] | None,
         space: Space | None,
         analyzer: Analyzer | None,
@@ -141,7 +140,7 @@ class NumpyStore(TableStore[InMemoryDatabase]):
                 raise ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed") from error
 
 
-def read_snapshot(path: str | os.PathLike[str]) -> apsw.Connection | None:
+def read_snapshot(path: str | os.PathLike[str]) -> SqliteConnection | None:
     """Return the database of the snapshot at *path*; None where nothing is."""
     target = check_path(path)
     with translate_system_errors(target):

@@ -21,6 +21,7 @@ from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.errors import DamageError, NewerFile, NotAStore
 from tellback.vectorstore.persisted_names import SNAPSHOT_MAGIC
 from tellback.vectorstore.sqlite.connection import fetch_all
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.entry_reader import check_tables
 from tellback.vectorstore.sqlite.entry_writer import NamespaceWriter
 from tellback.vectorstore.sqlite.files import check_header
@@ -37,7 +38,7 @@ _FORMAT_ERRORS: Final = (apsw.Error, ValueError, TypeError)
 """Errors of reading rows that do not fit together, in a file that nobody damaged."""
 
 
-def encode_snapshot(image: apsw.Connection, fingerprint: str) -> Iterator[bytes]:
+def encode_snapshot(image: SqliteConnection, fingerprint: str) -> Iterator[bytes]:
     """Yield the bytes of a snapshot, part by part; *image*, a copy of the store's database, is used up and closed.
 
     *fingerprint* is that of the analyzer that made the terms; terms that no entry has any more are left out.
@@ -70,14 +71,14 @@ def check_preamble(front: bytes, source: str) -> None:
         raise NotAStore(source, f"{problem}; write its data into a new store")
 
 
-def decode_snapshot(data: bytes, source: str) -> apsw.Connection:
+def decode_snapshot(data: bytes, source: str) -> SqliteConnection:
     """Return the database in *data*; *source* names it in errors."""
     check_preamble(data[: len(SNAPSHOT_MAGIC)], source)
     body = memoryview(data)[:-_DIGEST_SIZE]
     if blake2b(body, digest_size=_DIGEST_SIZE).digest() != data[-_DIGEST_SIZE:]:
         raise DamageError(f"{source}: its bytes are not those that were written; restore a copy")
     check_preamble(data[:PREAMBLE_SIZE], source)  # a version is believed only where the checksum is right
-    image = apsw.Connection(":memory:")
+    image = SqliteConnection(":memory:")
     try:
         image.deserialize("main", body[PREAMBLE_SIZE:])
         _check_image(image, source)
@@ -90,7 +91,7 @@ def decode_snapshot(data: bytes, source: str) -> apsw.Connection:
     return image
 
 
-def _check_image(image: apsw.Connection, source: str) -> None:
+def _check_image(image: SqliteConnection, source: str) -> None:
     """Refuse tables that are not the store's: a checksum is not a signature. Rows are checked when they are read."""
     check_header(Path(source), image.pragma("application_id"), image.pragma("user_version"))
     check_schema(image, (StoreTables(Analyzer()),))  # a trigger would act on every later write

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Generic, TypeVar
 
-import apsw
-
 from tellback.vectorstore.analyzer import Analyzer
+from tellback.vectorstore.database import Connection
 from tellback.vectorstore.engines.base import (
     PAGE_SIZE,
     check_after,
@@ -84,7 +83,7 @@ class ReadState:
     """
 
     def __init__(
-        self, connection: apsw.Connection, recorded: Space | None, indexes: NamespaceIndexCache, limit: int
+        self, connection: Connection, recorded: Space | None, indexes: NamespaceIndexCache, limit: int
     ) -> None:
         self.recorded = recorded
         self.changes = connection.total_changes()
@@ -456,15 +455,15 @@ class TableStore(Generic[DatabaseT]):
         self._forget_index()
 
     @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
-        with self.database.write() as connection:
+    def _writing(self, lock: str | None = None) -> Iterator[Connection]:
+        with self.database.write(lock=lock) as connection:
             self._local.indexes = None
             yield connection
 
     @contextmanager
     def _writer(self, name: str, space: Space | None = None) -> Iterator[NamespaceWriter]:
         """Write to a namespace; *space* is that of the vectors, which the file may have left meanwhile."""
-        with self._writing() as connection:
+        with self._writing(name) as connection:
             if space is not None and (recorded := read_space(connection)) != space:
                 raise SpaceChanged(recorded, space)
             writer = NamespaceWriter(connection, name)

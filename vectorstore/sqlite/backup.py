@@ -25,6 +25,7 @@ from tellback.vectorstore.sqlite.connection import (
     translate_errors,
     translate_system_errors,
 )
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.files import (
     SQLITE_MAGIC,
     RandomBytes,
@@ -45,12 +46,12 @@ _STEM_BYTES: Final = 120
 """Bytes of the file's name in the name of its copy; the rest of the name needs the others."""
 
 
-def record_backup(connection: apsw.Connection, path: Path, time: str) -> None:
+def record_backup(connection: SqliteConnection, path: Path, time: str) -> None:
     """Record that a copy is made at *path*."""
     write_fact(connection, _BACKUP_FACT + str(path), time)
 
 
-def recorded_backups(connection: apsw.Connection) -> dict[str, str]:
+def recorded_backups(connection: SqliteConnection) -> dict[str, str]:
     """Return the time of each recorded copy by its path, in order of path."""
     rows = fetch_all(
         connection, "SELECT name, value FROM file_facts WHERE name >= 'backup ' AND name < 'backup!' ORDER BY name"
@@ -58,7 +59,7 @@ def recorded_backups(connection: apsw.Connection) -> dict[str, str]:
     return {str(name)[len(_BACKUP_FACT) :]: str(value) for name, value in rows}
 
 
-def drop_backup_record(connection: apsw.Connection, path: str) -> None:
+def drop_backup_record(connection: SqliteConnection, path: str) -> None:
     """Delete the record of a copy, and the second one that former versions made for migration copies."""
     connection.execute("DELETE FROM file_facts WHERE name IN (?, ?)", (_BACKUP_FACT + path, f"migration {path}"))
 
@@ -125,14 +126,14 @@ CopyProgress: TypeAlias = Callable[[int, int], object]
 
 
 def write_backup(
-    source: apsw.Connection, path: Path, *, token: RandomBytes, on_progress: CopyProgress | None = None
+    source: SqliteConnection, path: Path, *, token: RandomBytes, on_progress: CopyProgress | None = None
 ) -> None:
     """Copy the state that *source* reads, check the pages of the copy, and put it at *path*."""
     with translate_system_errors(path), atomic_write(path, token=token) as private:
         copy_pages(source, private, path, on_progress)
 
 
-def copy_pages(source: apsw.Connection, private: Path, path: Path, on_progress: CopyProgress | None = None) -> None:
+def copy_pages(source: SqliteConnection, private: Path, path: Path, on_progress: CopyProgress | None = None) -> None:
     """Fill the file *private* with the state that *source* reads, and check its pages; errors name *path*."""
     target = open_connection(private, Access.WRITE, busy_timeout=0)
     with closing(target), translate_errors(path, target):

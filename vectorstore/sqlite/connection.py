@@ -37,6 +37,7 @@ from tellback.vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.filter_sql import register_filter_function
 
 Row: TypeAlias = tuple[Any, ...]
@@ -86,7 +87,7 @@ _READERS: Final = ("tellback.vectorstore.", "tellback.memory.")
 
 
 @contextmanager
-def translate_errors(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
+def translate_errors(path: Path, connection: SqliteConnection | None = None) -> Iterator[None]:
     """Translate SQLite's errors about the file at *path*; *connection* has the system's error number."""
     try:
         yield
@@ -114,7 +115,7 @@ def translate_system_errors(path: Path) -> Iterator[None]:
 
 
 def _translate_sqlite_error(
-    error: apsw.Error, path: Path, connection: apsw.Connection | None
+    error: apsw.Error, path: Path, connection: SqliteConnection | None
 ) -> VectorStoreError | None:
     code = int(getattr(error, "extendedresult", 0))  # what apsw's type stubs leave out
     match error:
@@ -152,7 +153,7 @@ def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
     return str(frames[-1].f_globals.get("__name__", "")).startswith(_READERS)
 
 
-def _system_errno(connection: apsw.Connection | None) -> int:
+def _system_errno(connection: SqliteConnection | None) -> int:
     try:
         return 0 if connection is None else connection.system_errno
     except apsw.ConnectionClosedError:  # closing failed
@@ -212,7 +213,7 @@ class ForkGuard:
     """
 
     def __init__(
-        self, place: DeviceInode, shut: Callable[[], None], connections: Callable[[], list[apsw.Connection]]
+        self, place: DeviceInode, shut: Callable[[], None], connections: Callable[[], list[SqliteConnection]]
     ) -> None:
         self.place = place
         self._shut = shut
@@ -312,7 +313,7 @@ class Access(Enum):
     """Reads a file that nobody writes; needs no files beside it."""
 
 
-def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log: bool = False) -> apsw.Connection:
+def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log: bool = False) -> SqliteConnection:
     """Open an existing file; the errors are SQLite's own. With *keep_log* closing does not empty the log."""
     check_sqlite_version(apsw.SQLITE_VERSION_NUMBER, apsw.sqlite_lib_version())
     flags = apsw.SQLITE_OPEN_NOFOLLOW
@@ -320,7 +321,7 @@ def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log
     name = str(path)
     if access is Access.FROZEN:
         name, flags = path.as_uri() + "?immutable=1", flags | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(name, flags=flags)
+    connection = SqliteConnection(name, flags=flags)
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep_log))
         _configure(connection, access, busy_timeout)
@@ -355,7 +356,7 @@ def check_sqlite_version(compiled: int, loaded: str) -> None:
         raise UnsupportedError("open", f"SQLite 3.52 or newer is needed, not {loaded}: pip install -U apsw")
 
 
-def _configure(connection: apsw.Connection, access: Access, busy_timeout: float) -> None:
+def _configure(connection: SqliteConnection, access: Access, busy_timeout: float) -> None:
     connection.set_busy_timeout(milliseconds(busy_timeout))
     _load_sqlite_vec(connection)
     register_filter_function(connection)
@@ -375,7 +376,7 @@ def _configure(connection: apsw.Connection, access: Access, busy_timeout: float)
         connection.pragma("query_only", True)
 
 
-def _load_sqlite_vec(connection: apsw.Connection) -> None:
+def _load_sqlite_vec(connection: SqliteConnection) -> None:
     # Located, not imported: the package would load Python's own SQLite beside the one in use.
     package = find_spec("sqlite_vec")
     if package is None or package.origin is None:

@@ -13,9 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
-import apsw
-
-from tellback.vectorstore.database import SQLITE, Component, Connection, Dialect
+from tellback.vectorstore.database import Component, Connection, Dialect
 from tellback.vectorstore.errors import (
     ArgumentError,
     BusyError,
@@ -27,6 +25,7 @@ from tellback.vectorstore.errors import (
 )
 from tellback.vectorstore.sqlite import backup, secure_delete
 from tellback.vectorstore.sqlite.connection import fetch_one, translate_system_errors
+from tellback.vectorstore.sqlite.dialect import SQLITE, SqliteConnection
 from tellback.vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
@@ -139,11 +138,11 @@ class SqliteDatabase:
             self._upgrade(component, before)
         self._components[component.name] = component
 
-    def read(self) -> AbstractContextManager[apsw.Connection]:
+    def read(self) -> AbstractContextManager[SqliteConnection]:
         """As ``Database.read``. Do not keep a cursor beyond the block."""
         return self._transactions.read()
 
-    def write(self, *, lock: str | None = None, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
+    def write(self, *, lock: str | None = None, wait: bool = True) -> AbstractContextManager[SqliteConnection]:
         """As ``Database.write``, for any *lock*; waiting ends with ``BusyError`` after the busy timeout."""
         return self._transactions.write(wait=wait)
 
@@ -324,7 +323,7 @@ class SqliteDatabase:
             advice = "Nothing was changed; make room for a copy beside it, which is left where a migration goes wrong"
             raise type(error)(f"{error}. {advice}") from error
 
-    def _check_versions(self, connection: apsw.Connection) -> None:
+    def _check_versions(self, connection: SqliteConnection) -> None:
         # A process with a newer Tellback may have migrated the file meanwhile; each migration adds to the sum.
         (total,) = fetch_one(connection, "SELECT coalesce(sum(version), 0) FROM components")
         if total != self._known_version or not isinstance(total, int):

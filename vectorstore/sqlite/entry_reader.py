@@ -18,12 +18,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.vectorstore.database import Connection, Database
+from tellback.vectorstore.database import Connection, Database, Dialect
 from tellback.vectorstore.errors import DamageError, VectorStoreError
 from tellback.vectorstore.filters import FilterNode
 from tellback.vectorstore.ordered_scan import ScanPosition, scan_position
 from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows, json_array
-from tellback.vectorstore.sqlite.filter_sql import filter_to_sql
+from tellback.vectorstore.sqlite.dialect import SQLITE
 from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from tellback.vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
 
@@ -105,7 +105,8 @@ def stored_entries_by_id(connection: Connection, namespace: int, ids: Iterable[s
             (*names, namespace),
         )
     else:
-        tables = "json_each(?) AS wanted CROSS JOIN entries AS e ON e.id = wanted.value AND e.namespace = ?"
+        wanted = connection.dialect.wanted_texts
+        tables = f"{wanted} entries AS e ON e.id = wanted.value AND e.namespace = ?"
         rows = iterate_rows(connection, _STORED_ENTRY_SQL.format(tables, ""), (json_array(names), namespace))
     return {id: StoredEntry(*rest) for id, *rest in rows}
 
@@ -114,7 +115,7 @@ def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
     """Return the rows of *keys* by key, for ``parse_entry``; a missing or damaged one raises ``DamageError``."""
     rows = fetch_all(
         connection,
-        _ROWS_SQL.format("json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"),
+        _ROWS_SQL.format(f"{connection.dialect.wanted_keys} entries AS e ON e.key = wanted.value"),
         (json_array(list(keys)),),
     )
     rows_found = {row[0]: _check_row(row) for row in rows}
@@ -125,7 +126,7 @@ def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
 
 def ids_by_key(connection: Connection, keys: Sequence[int]) -> list[str]:
     """Return the ids of *keys* in that order; a missing entry raises ``DamageError``."""
-    sql = "SELECT e.key, e.id FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
+    sql = f"SELECT e.key, e.id FROM {connection.dialect.wanted_keys} entries AS e ON e.key = wanted.value"
     id_of: dict[int, str] = dict(iterate_rows(connection, sql, (json_array(list(keys)),)))
     if missing := [key for key in keys if key not in id_of]:
         raise DamageError([Finding("entries", _MISSING_ENTRY, str(missing[0]))])
@@ -136,7 +137,7 @@ def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) ->
     """Return the entries of *ids* in that order, None where there is none."""
     rows = iterate_rows(
         connection,
-        _ROWS_SQL.format("json_each(?) AS wanted CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"),
+        _ROWS_SQL.format(f"{connection.dialect.wanted_texts} entries AS e ON e.namespace = ? AND e.id = wanted.value"),
         (json_array(list(dict.fromkeys(ids))), namespace),
     )
     row_of = {row[1]: row for row in rows}
@@ -147,7 +148,7 @@ def entry_page(
     connection: Connection, namespace: int, where: FilterNode, after: str | None, embedded: bool | None, size: int
 ) -> list[Entry]:
     """Return up to *size* entries after the id *after*, in order of id."""
-    condition, values = filter_to_sql(where)
+    condition, values = connection.dialect.condition(connection, namespace, where)
     state = {None: "", True: " AND v.key IS NOT NULL", False: " AND v.key IS NULL AND e.no_vector IS NULL"}
     return _id_page(connection, namespace, after, f"({condition}){state[embedded]}", values, size)
 
@@ -178,22 +179,23 @@ def _checked_entries(
 
 def matching_ids(connection: Connection, namespace: int, where: FilterNode, ids: Sequence[str] | None) -> list[str]:
     """Return the ids of the entries that pass *where*, in order; with *ids* only those among them."""
-    condition, values = filter_to_sql(where)
-    among = "" if ids is None else " AND e.id IN (SELECT value FROM json_each(?))"
+    condition, values = connection.dialect.condition(connection, namespace, where)
+    wanted = "" if ids is None else f"{connection.dialect.wanted_texts} "
+    among = "" if ids is None else "ON e.id = wanted.value "
     rows = iterate_rows(
         connection,
-        f"SELECT e.id FROM entries AS e WHERE e.namespace = ?{among} AND ({condition}) ORDER BY e.id",
-        (namespace, *(() if ids is None else (json_array(list(ids)),)), *values),
+        f"SELECT e.id FROM {wanted}entries AS e {among}WHERE e.namespace = ? AND ({condition}) ORDER BY e.id",
+        (*(() if ids is None else (json_array(list(dict.fromkeys(ids))),)), namespace, *values),
     )
     return [id for (id,) in rows]
 
 
 def matching_keys(connection: Connection, namespace: int, where: FilterNode) -> NDArray[np.int64]:
     """Return the keys of the entries that pass *where*."""
-    condition, values = filter_to_sql(where)
+    condition, values = connection.dialect.condition(connection, namespace, where)
     (joined,) = fetch_one(
         connection,
-        f"SELECT group_concat(e.key) FROM entries AS e WHERE e.namespace = ? AND ({condition})",
+        f"SELECT string_agg(CAST(e.key AS TEXT), ',') FROM entries AS e WHERE e.namespace = ? AND ({condition})",
         (namespace, *values),
     )
     return np.array(joined.split(","), dtype=np.int64) if joined else np.empty(0, dtype=np.int64)
@@ -204,14 +206,16 @@ def ids_holding(connection: Connection, namespace: int, texts: Sequence[str], na
     check_entry_count(connection, namespace)
     in_metadata = [json.dumps(text, ensure_ascii=False)[1:-1] for text in (*texts, *names)]
     values = [text.encode() for text in (*texts, *in_metadata)]  # as bytes: SQL's texts end at a NUL
-    tests = ["instr(CAST(e.text AS BLOB), ?)"] * len(texts) + ["instr(CAST(e.metadata AS BLOB), ?)"] * len(in_metadata)
-    sql = f"SELECT e.id FROM entries AS e NOT INDEXED WHERE e.namespace = ? AND ({' OR '.join(tests) or '0'})"
+    contains = connection.dialect.contains_bytes
+    tests = [contains.format("e.text")] * len(texts) + [contains.format("e.metadata")] * len(in_metadata)
+    rows = f"entries AS e{connection.dialect.no_index}"
+    sql = f"SELECT e.id FROM {rows} WHERE e.namespace = ? AND ({' OR '.join(tests) or 'FALSE'})"
     return sorted(id for (id,) in iterate_rows(connection, sql, (namespace, *values)))
 
 
 def count_entries(connection: Connection, namespace: int, where: FilterNode) -> int:
     """Return how many entries pass *where*."""
-    condition, values = filter_to_sql(where)
+    condition, values = connection.dialect.condition(connection, namespace, where)
     check_entry_count(connection, namespace)
     (count,) = fetch_one(
         connection, f"SELECT count(*) FROM entries AS e WHERE e.namespace = ? AND ({condition})", (namespace, *values)
@@ -233,7 +237,7 @@ def vector_blocks(
     else:
         rows = iterate_rows(
             connection,
-            f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN vectors AS v ON v.key = wanted.value",
+            f"SELECT {columns} FROM {connection.dialect.wanted_keys} vectors AS v ON v.key = wanted.value",
             (json_array(list(keys)),),
         )
     total = 0
@@ -262,7 +266,7 @@ def check_tallies(connection: Connection, namespace: int, *, entries: bool = Tru
     def total(table: str) -> tuple[int, int]:
         count, high, low = fetch_one(
             connection,
-            "SELECT count(*), coalesce(sum(checksum >> 32), 0), coalesce(sum(checksum & 0xffffffff), 0)"
+            "SELECT count(*), coalesce(sum(checksum >> 32), 0), coalesce(sum(checksum & 4294967295), 0)"
             f" FROM {table} WHERE namespace = ?",
             (namespace,),
         )
@@ -285,7 +289,7 @@ def check_tables(connection: Connection) -> None:
         except apsw.SQLError as error:
             raise DamageError([Finding("tables", str(error))]) from error
     (named,) = fetch_one(connection, "SELECT count(*) FROM namespaces WHERE name >= ''")
-    (count,) = fetch_one(connection, "SELECT count(*) FROM namespaces NOT INDEXED")
+    (count,) = fetch_one(connection, f"SELECT count(*) FROM namespaces{connection.dialect.no_index}")
     (lost,) = fetch_one(
         connection,
         "SELECT count(*) FROM (SELECT min(namespace) AS key FROM entries UNION SELECT max(namespace) FROM entries)"
@@ -297,7 +301,7 @@ def check_tables(connection: Connection) -> None:
 
 def check_entry_count(connection: Connection, namespace: int, index: str = "") -> None:
     """Raise when entries are missing from *index*, or by default from the index that SQLite chooses."""
-    used, found_by = (f" INDEXED BY {index}", f" by {index}") if index else ("", "")
+    used, found_by = (connection.dialect.by_index.format(index), f" by {index}") if index else ("", "")
     (counted,) = fetch_one(connection, f"SELECT count(*) FROM entries{used} WHERE namespace = ?", (namespace,))
     (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
     if counted != entries:
@@ -402,7 +406,8 @@ def _make_order_index(database: Database, fields: Sequence[str]) -> None:
         return
     try:
         with database.write() as connection:
-            connection.execute(_order_index_sql(fields).replace(" INDEX ", " INDEX IF NOT EXISTS ", 1))
+            sql = _order_index_sql(connection.dialect, fields)
+            connection.execute(sql.replace(" INDEX ", " INDEX IF NOT EXISTS ", 1))
     except VectorStoreError:  # busy, full: the answer is the same, and the next call tries again
         return
 
@@ -422,33 +427,34 @@ def _ordered_page(
     def page(start: str, bound: Sequence[str], order: str, size: int) -> list[Entry]:
         return _checked_entries(connection, namespace, f"{start} AND ({condition})", (*bound, *values), order, size)
 
-    condition, values = filter_to_sql(where)
-    value_sql, sign, down = _order_sql(fields, "e."), "<" if reverse else ">", " DESC" if reverse else ""
+    condition, values = connection.dialect.condition(connection, namespace, where)
+    value_sql, sign, down = (
+        _order_sql(connection.dialect, fields, "e."),
+        "<" if reverse else ">",
+        " DESC" if reverse else "",
+    )
     order = f"{value_sql}{down}, e.id{down}"
     if after is None:
-        return page("1", (), order, size)
+        return page("TRUE", (), order, size)
     rows = page(f"{value_sql} = ? AND e.id {sign} ?", after, f"e.id{down}", size)
     if len(rows) < size:
         rows += page(f"{value_sql} {sign} ?", after[:1], order, size - len(rows))
     return rows
 
 
-def _order_sql(fields: Sequence[str], alias: str = "") -> str:
+def _order_sql(dialect: Dialect, fields: Sequence[str], alias: str = "") -> str:
     """Return the SQL of the value that orders an entry; *fields* are plain names, checked by the caller."""
-    texts = (
-        f"CASE json_type({alias}metadata, '$.{field}') WHEN 'text' THEN json_extract({alias}metadata, '$.{field}') END"
-        for field in fields
-    )
+    texts = (dialect.text_field.format(f"{alias}metadata", field) for field in fields)
     return f"coalesce({', '.join(texts)}, '')"
 
 
-def _order_index_sql(fields: Sequence[str]) -> str:
-    return f"CREATE INDEX {_order_index_name(fields)} ON entries (namespace, {_order_sql(fields)}, id)"
+def _order_index_sql(dialect: Dialect, fields: Sequence[str]) -> str:
+    return f"CREATE INDEX {_order_index_name(fields)} ON entries (namespace, {_order_sql(dialect, fields)}, id)"
 
 
 def is_order_index(sql: str) -> bool:
     """Return whether *sql* makes the index for an order by fields."""
-    return sql == _order_index_sql(re.findall(r"json_type\(metadata, '\$\.(\w+)'\)", sql))
+    return sql == _order_index_sql(SQLITE, re.findall(r"json_type\(metadata, '\$\.(\w+)'\)", sql))
 
 
 def _order_index_name(fields: Sequence[str]) -> str:
@@ -456,5 +462,4 @@ def _order_index_name(fields: Sequence[str]) -> str:
 
 
 def _has_order_index(connection: Connection, fields: Sequence[str]) -> bool:
-    named = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
-    return fetch_first(connection, named, (_order_index_name(fields),)) is not None
+    return fetch_first(connection, connection.dialect.index_exists, (_order_index_name(fields),)) is not None

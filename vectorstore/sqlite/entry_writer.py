@@ -42,7 +42,11 @@ class TermDictionary:
         for key, terms in analysed:
             sequence, context_length = terms.numbered(self._numbers)
             rows.append((key, self._namespace, context_length, sequence.astype("<i4", copy=False).tobytes()))
-        self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
+        self._connection.executemany(
+            "INSERT INTO forward (key, namespace, context_length, sequence) VALUES (?, ?, ?, ?) ON CONFLICT (key)"
+            " DO UPDATE SET context_length = excluded.context_length, sequence = excluded.sequence",
+            rows,
+        )
 
     def _intern(self, terms: Set[str]) -> None:
         """Number those of *terms* that have no number."""
@@ -51,8 +55,8 @@ class TermDictionary:
             return
         known = iterate_rows(
             self._connection,
-            "SELECT t.term, t.number FROM json_each(?) AS wanted"
-            " CROSS JOIN terms AS t ON t.namespace = ? AND t.term = wanted.value",
+            f"SELECT t.term, t.number FROM {self._connection.dialect.wanted_texts}"
+            " terms AS t ON t.namespace = ? AND t.term = wanted.value",
             (json_array(unknown), self._namespace),
         )
         self._numbers.update(dict(known))
@@ -78,7 +82,9 @@ def rebuild_terms(connection: Connection, namespace: int, analyzer: Analyzer, ne
 
 def remove_unused_terms(connection: Connection, namespace: int) -> None:
     """Remove the terms that no entry of the namespace uses, such as those of deleted texts."""
-    (known,) = fetch_one(connection, "SELECT group_concat(number) FROM terms WHERE namespace = ?", (namespace,))
+    (known,) = fetch_one(
+        connection, "SELECT string_agg(CAST(number AS TEXT), ',') FROM terms WHERE namespace = ?", (namespace,)
+    )
     if known is None:
         return
     numbers = np.fromstring(known, dtype=np.int64, sep=",")
@@ -258,13 +264,8 @@ class NamespaceWriter:
     def _reserve_keys(self, count: int) -> int:
         if not count:
             return 0
-        (after,) = fetch_one(
-            self._connection,
-            "INSERT INTO store_facts VALUES ('next_key', ?) ON CONFLICT (name) DO UPDATE"
-            " SET value = CAST(CAST(value AS INTEGER) + ? AS TEXT) RETURNING value",
-            (str(1 + count), count),
-        )
-        return int(after) - count
+        (first,) = fetch_one(self._connection, self._connection.dialect.next_keys, (count,))
+        return int(first)
 
     def _put_vectors(self, table: str, vectors: Sequence[tuple[int, str, Vector]]) -> list[int]:
         """Write *vectors* (key, id, vector) to *table*, and return their checksums."""

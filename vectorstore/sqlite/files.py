@@ -37,6 +37,7 @@ from tellback.vectorstore.sqlite.connection import (
     translate_errors,
     translate_system_errors,
 )
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.migrations import (
     check_component_version,
     check_schema,
@@ -256,7 +257,7 @@ class FileIdentity:
     created: str
 
 
-def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
+def write_header(connection: SqliteConnection, birth: FileIdentity) -> None:
     """Write the header, and the tables that every file has, into an empty file."""
     connection.pragma("application_id", APPLICATION_ID)
     connection.pragma("user_version", FORMAT_VERSION)
@@ -279,14 +280,14 @@ def read_fact(connection: Connection, name: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def write_fact(connection: apsw.Connection, name: str, value: str) -> None:
+def write_fact(connection: SqliteConnection, name: str, value: str) -> None:
     """Record a fact of the file."""
     connection.execute(
         "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
     )
 
 
-def has_rows(connection: apsw.Connection) -> bool:
+def has_rows(connection: SqliteConnection) -> bool:
     """Return whether any component's table has rows."""
     tables = fetch_all(
         connection,
@@ -315,7 +316,7 @@ def create_database_file(
     birth: FileIdentity,
     *,
     token: RandomBytes,
-    fill: Callable[[apsw.Connection], None] | None = None,
+    fill: Callable[[SqliteConnection], None] | None = None,
 ) -> None:
     """Create the file with the tables of *components*; *fill* may add rows. ``FileExistsError``: *path* exists."""
     with translate_system_errors(path), atomic_write(path, token=token) as private:
@@ -334,7 +335,7 @@ def create_database_file(
             enable_wal(connection, path)
 
 
-def enable_wal(connection: apsw.Connection, path: Path) -> None:
+def enable_wal(connection: SqliteConnection, path: Path) -> None:
     """Switch to WAL mode, in which readers and a writer work at once; refuse a file system without it."""
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StorageUnwritable(
@@ -346,7 +347,7 @@ def enable_wal(connection: apsw.Connection, path: Path) -> None:
 class OpenedFile:
     """Opened database file: *writer* is None where it can only be read, *reading* is the access of readers."""
 
-    writer: apsw.Connection | None
+    writer: SqliteConnection | None
     reading: Access
     birth: FileIdentity
     place: DeviceInode
@@ -374,7 +375,7 @@ def _is_writable(path: Path) -> bool:
 
 def _open_for_writing(
     path: Path, components: Sequence[Component], busy_timeout: float
-) -> tuple[apsw.Connection, FileIdentity] | None:
+) -> tuple[SqliteConnection, FileIdentity] | None:
     if not os.access(path, os.W_OK):
         return None  # an attempt would make an index of ours beside another user's file
     with ExitStack() as undo:
@@ -414,7 +415,7 @@ def _recover_log(path: Path, components: Sequence[Component]) -> None:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
-def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[Component]) -> FileIdentity:
+def _check_opened(path: Path, connection: SqliteConnection, components: Sequence[Component]) -> FileIdentity:
     check_header(path, connection.pragma("application_id"), connection.pragma("user_version"))
     if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
         raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")

@@ -68,9 +68,9 @@ class _ConditionWriter:
     def node(self, node: FilterNode) -> str:
         match node:
             case And(nodes):
-                return f"({' AND '.join(self.node(inner) for inner in nodes)})" if nodes else "1"
+                return f"({' AND '.join(self.node(inner) for inner in nodes)})" if nodes else "TRUE"
             case Or(nodes):
-                return f"({' OR '.join(self.node(inner) for inner in nodes)})" if nodes else "0"
+                return f"({' OR '.join(self.node(inner) for inner in nodes)})" if nodes else "FALSE"
             case Not(inner):
                 return f"(NOT {self.node(inner)})"
             case Condition(field, operator, value) if operator in _NEGATED_OPERATORS:

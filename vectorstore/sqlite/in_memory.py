@@ -15,11 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-import apsw
-
-from tellback.vectorstore.database import SQLITE, Component, Connection, Dialect
+from tellback.vectorstore.database import Component, Connection, Dialect
 from tellback.vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError
 from tellback.vectorstore.sqlite.connection import Access, open_connection, translate_errors
+from tellback.vectorstore.sqlite.dialect import SQLITE, SqliteConnection
 from tellback.vectorstore.sqlite.files import FileIdentity, RandomBytes, read_fact, utc_now, write_header
 from tellback.vectorstore.sqlite.integrity import rebuild_components, verify_file
 from tellback.vectorstore.sqlite.migrations import is_attached, run_migrations
@@ -45,7 +44,7 @@ class InMemoryDatabase:
         lock: threading.RLock | None = None,
         clock: Callable[[], datetime] = utc_now,
         token: RandomBytes = os.urandom,
-        image: apsw.Connection | None = None,
+        image: SqliteConnection | None = None,
     ) -> None:
         self.on_rollback: Callable[[], object] = lambda: None
         """Called when a block that had written was undone: an owner forgets what it read in it."""
@@ -98,13 +97,13 @@ class InMemoryDatabase:
                 self.on_commit(lambda: self._components.setdefault(component.name, component))
 
     @contextmanager
-    def read(self) -> Iterator[apsw.Connection]:
+    def read(self) -> Iterator[SqliteConnection]:
         """As ``Database.read``."""
         with self.inside(), translate_errors(_MEMORY, self._connection):
             yield self._connection
 
     @contextmanager
-    def write(self, *, lock: str | None = None, wait: bool = True) -> Iterator[apsw.Connection]:
+    def write(self, *, lock: str | None = None, wait: bool = True) -> Iterator[SqliteConnection]:
         """As ``Database.write``, for any *lock*; waiting has no end."""
         with self.inside(wait=wait), translate_errors(_MEMORY, self._connection):
             if self._writing is not None:
@@ -166,13 +165,13 @@ class InMemoryDatabase:
         with self.inside():
             return self._saved_erasures not in (None, self._erasures)
 
-    def copy_tables(self) -> tuple[apsw.Connection, Callable[[], None]]:
+    def copy_tables(self) -> tuple[SqliteConnection, Callable[[], None]]:
         """Return a copy of all tables, for a store that saves them, and what it calls when it has.
 
         The copy is the caller's to close. Saving it erases from the disk what was erased here before.
         """
         with self.inside():
-            copy, erasures = apsw.Connection(":memory:"), self._erasures
+            copy, erasures = SqliteConnection(":memory:"), self._erasures
             _copy(self._connection, copy)
             return copy, partial(setattr, self, "_saved_erasures", erasures)
 
@@ -235,7 +234,7 @@ class InMemoryDatabase:
         return self._writing
 
 
-def _copy(source: apsw.Connection, target: apsw.Connection) -> None:
+def _copy(source: SqliteConnection, target: SqliteConnection) -> None:
     with target.backup("main", source, "main") as backup:
         backup.step()
 

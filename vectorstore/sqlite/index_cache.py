@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any, Final
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.vectorstore.database import Connection
 from tellback.vectorstore.errors import DamageError
 from tellback.vectorstore.filters import FilterNode, filter_fields
 from tellback.vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
@@ -59,7 +59,7 @@ class RowCache:
         self._rows: dict[int, Row] = {}
         self._bytes = 0
 
-    def entries(self, connection: apsw.Connection, keys: Sequence[int]) -> list[Entry]:
+    def entries(self, connection: Connection, keys: Sequence[int]) -> list[Entry]:
         """Return the entries of *keys* in that order; each is a value of its own."""
         rows = {key: self._rows[key] for key in keys if key in self._rows}
         if missing := [key for key in keys if key not in rows]:
@@ -115,7 +115,7 @@ class NamespaceHead:
     entries: int
 
 
-def read_namespace_head(connection: apsw.Connection, name: str) -> NamespaceHead | None:
+def read_namespace_head(connection: Connection, name: str) -> NamespaceHead | None:
     """Return the head of a namespace; None if it was never written."""
     row = fetch_first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
     if row is None:
@@ -156,7 +156,7 @@ class NamespaceIndexCache:
         self._filters: Counter[tuple[str, frozenset[str]]] = Counter()
         self._checked: set[int] = set()
 
-    def fresh(self, connection: apsw.Connection, name: str) -> LoadedIndex | None:
+    def fresh(self, connection: Connection, name: str) -> LoadedIndex | None:
         """Return the index of a namespace in the state that *connection* sees; None if it was never written."""
         head = read_namespace_head(connection, name)
         if head is None:
@@ -194,7 +194,7 @@ class NamespaceIndexCache:
         self.columns += tuple(sorted(new))
         return True
 
-    def check_vectors(self, connection: apsw.Connection, name: str, key: int) -> None:
+    def check_vectors(self, connection: Connection, name: str, key: int) -> None:
         """Raise, before the file answers for the first time, where entries or vectors of a namespace are missing."""
         if key not in self._checked:
             check_tallies(connection, key, entries=not self.is_loaded(name))
@@ -213,7 +213,7 @@ class NamespaceIndexCache:
         width = 0 if self.space is None else 4 * self.space.dimension
         return sum(len(loaded.index) * width for loaded in self._loaded.values() if loaded.index.matrix is not None)
 
-    def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
+    def load_matrix(self, connection: Connection, loaded: LoadedIndex) -> None:
         """Fill the matrix of an index."""
         assert self.space is not None
         dimension, known = self.space.dimension, set(loaded.index.keys().tolist())
@@ -226,7 +226,7 @@ class NamespaceIndexCache:
 
         loaded.index.load_matrix(blocks())
 
-    def load_terms(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
+    def load_terms(self, connection: Connection, loaded: LoadedIndex) -> None:
         """Fill the terms of an index."""
         loaded.next_term = 1
         dictionary = _new_terms(connection, loaded)
@@ -246,7 +246,7 @@ class NamespaceIndexCache:
         _check_forward_keys([key for block in blocks for key in block.keys], loaded.index.keys().tolist())
         loaded.index.load_terms(dictionary, iter(blocks))
 
-    def load_columns(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
+    def load_columns(self, connection: Connection, loaded: LoadedIndex) -> None:
         """Fill the columns of an index."""
         rows = iterate_rows(connection, "SELECT key, metadata FROM entries WHERE namespace = ?", (loaded.key,))
         metadata: dict[int, dict[str, Any]] = {}
@@ -255,7 +255,7 @@ class NamespaceIndexCache:
             metadata.update(zip(keys, self._columns(texts), strict=True))
         loaded.index.use_fields(self.columns, map(metadata.__getitem__, loaded.index.keys().tolist()))
 
-    def _load(self, connection: apsw.Connection, head: NamespaceHead) -> LoadedIndex:
+    def _load(self, connection: Connection, head: NamespaceHead) -> LoadedIndex:
         """Return a new index with the rows of a namespace."""
         rows = fetch_all(connection, "SELECT key, id, checksum FROM entries WHERE namespace = ?", (head.key,))
         keys, ids, checksums = zip(*rows, strict=True) if rows else ((), (), ())
@@ -274,7 +274,7 @@ class NamespaceIndexCache:
             raise DamageError([Finding("entries", "metadata are no JSON")]) from error
         return fields
 
-    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, head: NamespaceHead) -> bool:
+    def _catch_up(self, connection: Connection, loaded: LoadedIndex, head: NamespaceHead) -> bool:
         """Apply the changes up to *head*; False where they are so many that the index is better loaded anew."""
         rows = fetch_all(
             connection,
@@ -289,12 +289,12 @@ class NamespaceIndexCache:
         loaded.revision = head.revision
         return True
 
-    def _apply(self, connection: apsw.Connection, loaded: LoadedIndex, changed: list[int]) -> None:
+    def _apply(self, connection: Connection, loaded: LoadedIndex, changed: list[int]) -> None:
         index, changed_json = loaded.index, json.dumps(changed)
         rows = fetch_all(
             connection,
-            "SELECT e.key, e.id, e.metadata FROM json_each(?) AS wanted"
-            " CROSS JOIN entries AS e ON e.key = wanted.value",
+            f"SELECT e.key, e.id, e.metadata FROM {connection.dialect.wanted_keys}"
+            " entries AS e ON e.key = wanted.value",
             (changed_json,),
         )
         current = [key for key, _, _ in rows]
@@ -314,8 +314,8 @@ class NamespaceIndexCache:
         if index.has_terms:
             forward = fetch_all(
                 connection,
-                "SELECT f.key, f.sequence, f.context_length FROM json_each(?) AS wanted"
-                " CROSS JOIN forward AS f ON f.key = wanted.value",
+                f"SELECT f.key, f.sequence, f.context_length FROM {connection.dialect.wanted_keys}"
+                " forward AS f ON f.key = wanted.value",
                 (changed_json,),
             )
             _check_forward_keys([key for key, _, _ in forward], current)
@@ -355,7 +355,7 @@ def _forward_block(
     return ForwardBlock(keys, numbers, sizes, lengths.astype(np.int32))
 
 
-def _new_terms(connection: apsw.Connection, loaded: LoadedIndex) -> dict[str, int]:
+def _new_terms(connection: Connection, loaded: LoadedIndex) -> dict[str, int]:
     rows = iterate_rows(
         connection, "SELECT term, number FROM terms WHERE namespace = ? AND number >= ?", (loaded.key, loaded.next_term)
     )
@@ -373,7 +373,7 @@ class SqliteNamespaceReader:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         indexes: NamespaceIndexCache,
         name: str,
         head: NamespaceHead,

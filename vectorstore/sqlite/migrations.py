@@ -17,6 +17,7 @@ import apsw
 from tellback.vectorstore.database import Component, Connection, LazyIndexes, Migration
 from tellback.vectorstore.errors import ArgumentError, DamageError, NewerFile
 from tellback.vectorstore.sqlite.connection import fetch_all
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.types import Finding
 
 
@@ -110,7 +111,7 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
 @lru_cache(maxsize=64)
 def _made_by(steps: tuple[Migration, ...]) -> frozenset[_SchemaObject]:
     """Return the objects that *steps* make, by running them in an empty database: there is no second list of them."""
-    connection = apsw.Connection(":memory:")
+    connection = SqliteConnection(":memory:")
     try:
         for step in steps:
             step(connection)

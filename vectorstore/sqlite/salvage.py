@@ -30,6 +30,7 @@ from tellback.vectorstore.sqlite.connection import (
     translate_errors,
     translate_system_errors,
 )
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
@@ -58,7 +59,7 @@ def salvage_file(
         source = open_connection(path, access, busy_timeout=0, keep_log=True)
     damaged, tables, findings = DamagedFile(source), list[SalvagedTable](), list[Finding]()
 
-    def fill(connection: apsw.Connection) -> None:
+    def fill(connection: SqliteConnection) -> None:
         with translate_errors(path, source):
             source.execute("BEGIN")
             for component in components:
@@ -113,7 +114,7 @@ def salvage_database(
 
 
 def _read_parts_and_identity(
-    path: Path, source: apsw.Connection, fresh: FileIdentity
+    path: Path, source: SqliteConnection, fresh: FileIdentity
 ) -> tuple[dict[str, int], FileIdentity]:
     """Return the components' versions and the file's identity; *fresh* replaces an identity that cannot be read."""
     try:
@@ -137,7 +138,7 @@ _LEFT_OUT: Final = "pages are damaged, or rows are missing"
 class DamagedFile:
     """``SalvageSource`` over a *connection* to a damaged file; it counts lost rows by table and reason."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
         self._problems: dict[str, Counter[str]] = {}
 
@@ -145,14 +146,14 @@ class DamagedFile:
         """As ``Connection.execute``; damage raises SQLite's own errors."""
         return self._connection.execute(sql, tuple(values))
 
-    def salvage(self, component: Component, target: apsw.Connection) -> None:
+    def salvage(self, component: Component, target: SqliteConnection) -> None:
         """Copy the rows of *component*; damage that it does not handle ends the copy of this component alone."""
         try:
             component.salvage(self, target)
         except (*_DAMAGE_ERRORS, apsw.SQLError, apsw.ConstraintError, DamageError, ValueError, TypeError) as error:
             self.lose(component.name, f"ended early: {error}")
 
-    def tables(self, target: apsw.Connection) -> Iterator[SalvagedTable]:
+    def tables(self, target: SqliteConnection) -> Iterator[SalvagedTable]:
         """Yield each table that was read, with the number of its rows in *target* and of those lost."""
         for table, problems in self._problems.items():
             if not problems and not _columns(self._connection, table):

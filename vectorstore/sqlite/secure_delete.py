@@ -21,6 +21,7 @@ import apsw
 from tellback.vectorstore.errors import StorageFull
 from tellback.vectorstore.persisted_names import WIPED_COPY_MARK
 from tellback.vectorstore.sqlite.connection import log_size
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.files import SIDE_FILE_SUFFIXES, flush_folder, read_fact, write_fact
 from tellback.vectorstore.sqlite.page_gaps import clear_page_gaps
 
@@ -82,17 +83,17 @@ _MAX_TRIES: Final = 5
 """Checkpoints tried in one call while another process keeps writing."""
 
 
-def set_erasure_mark(connection: apsw.Connection, value: str) -> None:
+def set_erasure_mark(connection: SqliteConnection, value: str) -> None:
     """Mark the file, in the transaction that deletes. *value* is new each time."""
     write_fact(connection, _ERASURE_FACT, value)
 
 
-def erasure_mark(connection: apsw.Connection) -> str | None:
+def erasure_mark(connection: SqliteConnection) -> str | None:
     """Return the mark of an unfinished erasure, None where there is none."""
     return read_fact(connection, _ERASURE_FACT) or None
 
 
-def finish_erasure(connection: apsw.Connection, path: Path) -> bool:
+def finish_erasure(connection: SqliteConnection, path: Path) -> bool:
     """Empty the log, clear the gaps of pages, and remove the mark; False when a reader or a full disk prevents it.
 
     Gaps are cleared under the write lock and with an empty log, so nobody changes the file meanwhile. Other connections
@@ -121,7 +122,7 @@ def finish_erasure(connection: apsw.Connection, path: Path) -> bool:
     return False
 
 
-def truncate_log(connection: apsw.Connection) -> bool:
+def truncate_log(connection: SqliteConnection) -> bool:
     """Move the log into the file and truncate it; False when a reader prevents it for the busy timeout."""
     try:
         # A busy file is reported in the first column, not as an error.
@@ -136,7 +137,7 @@ def size_on_disk(path: Path) -> int:
     return path.stat().st_size + log_size(path)
 
 
-def vacuum(connection: apsw.Connection, path: Path) -> None:
+def vacuum(connection: SqliteConnection, path: Path) -> None:
     """Rewrite the pages, through the log, in one transaction."""
     try:
         connection.execute("VACUUM")

@@ -26,6 +26,7 @@ from tellback.vectorstore.sqlite.connection import (
     reading_access,
     translate_errors,
 )
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.files import OpenedFile
 from tellback.vectorstore.sqlite.secure_delete import truncate_log, vacuum
 
@@ -35,7 +36,7 @@ _TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had 
 class WriteTransaction:
     """The outermost ``write()`` of a thread on the writing connection."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: SqliteConnection) -> None:
         self.connection = connection
         self.callbacks: list[Callable[[], object]] = []
         self._depth = 0
@@ -102,11 +103,11 @@ class ReadPool:
         self._access = access
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
-        self._idle: list[apsw.Connection] = []
-        self._lent: list[apsw.Connection] = []
+        self._idle: list[SqliteConnection] = []
+        self._lent: list[SqliteConnection] = []
 
     @contextmanager
-    def transaction(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:
+    def transaction(self, *, fresh: bool = False) -> Iterator[SqliteConnection]:
         """Yield a connection inside a transaction for reading; its state is fixed by the first read.
 
         A *fresh* connection has no pages in memory yet, so it sees what is on the disk.
@@ -124,7 +125,7 @@ class ReadPool:
         if before is not None and _file_stamp(self._path) != before:
             raise BusyError(f"{self._path}: another user wrote while it was read; try again")
 
-    def connections(self) -> list[apsw.Connection]:
+    def connections(self) -> list[SqliteConnection]:
         """Return every open connection."""
         return [*self._idle, *self._lent]
 
@@ -135,7 +136,7 @@ class ReadPool:
         for connection in idle:
             connection.close()
 
-    def _take(self, access: Access, fresh: bool) -> apsw.Connection:
+    def _take(self, access: Access, fresh: bool) -> SqliteConnection:
         with self._lock:
             if self._idle and not fresh:
                 self._lent.append(self._idle.pop())
@@ -145,7 +146,7 @@ class ReadPool:
             self._lent.append(connection)
         return connection
 
-    def _give_back(self, connection: apsw.Connection) -> None:
+    def _give_back(self, connection: SqliteConnection) -> None:
         keep = _end_transaction(connection) and self._access is not Access.FROZEN
         with self._lock:
             self._lent.remove(connection)
@@ -155,7 +156,7 @@ class ReadPool:
         connection.close(True)
 
 
-def _end_transaction(connection: apsw.Connection) -> bool:
+def _end_transaction(connection: SqliteConnection) -> bool:
     """Roll back, which aborts cursors left half read; return whether the connection can be used again."""
     try:
         if connection.in_transaction:
@@ -174,7 +175,7 @@ class _ThreadBlocks(threading.local):
     """Outermost blocks that one thread has open."""
 
     writing: WriteTransaction | None = None
-    reading: Sequence[apsw.Connection] = ()
+    reading: Sequence[SqliteConnection] = ()
     """Connection of the thread's read; emptied when the block ends, even if another thread ends it."""
 
 
@@ -182,14 +183,14 @@ class Transactions:
     """Transactions of an opened file. *check* is the first read of each; its error ends the transaction."""
 
     def __init__(
-        self, path: Path, opened: OpenedFile, *, check: Callable[[apsw.Connection], None], busy_timeout: float
+        self, path: Path, opened: OpenedFile, *, check: Callable[[SqliteConnection], None], busy_timeout: float
     ) -> None:
         self._path, self._place, self._writer = path, opened.place, opened.writer
         self._readers = ReadPool(path, opened.reading, busy_timeout=busy_timeout)
         self._check = check
         self._busy_timeout = busy_timeout
         self._writer_lock = threading.Lock()
-        self._notes: list[Callable[[apsw.Connection], object]] = []
+        self._notes: list[Callable[[SqliteConnection], object]] = []
         self._local = _ThreadBlocks()
         self._unfinished = False
         self._usage = ForkGuard(opened.place, self._shut, self._connections)
@@ -212,7 +213,7 @@ class Transactions:
         return bool(self._local.reading)
 
     @contextmanager
-    def read(self) -> Iterator[apsw.Connection]:
+    def read(self) -> Iterator[SqliteConnection]:
         """As ``Database.read``."""
         writing, reading = self.writing, self._local.reading
         if writing is not None or reading:
@@ -228,7 +229,7 @@ class Transactions:
                     block.clear()
 
     @contextmanager
-    def read_fresh(self, *, fresh: bool = True) -> Iterator[apsw.Connection]:
+    def read_fresh(self, *, fresh: bool = True) -> Iterator[SqliteConnection]:
         """Begin a separate read transaction; on a *fresh* connection it sees the disk, not cached pages."""
         with self.inside():
             check_same_file(self._path, self._place)
@@ -239,7 +240,7 @@ class Transactions:
                 self._erase_if_idle()
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
+    def write(self, *, wait: bool = True) -> Iterator[SqliteConnection]:
         """As ``Database.write``."""
         if (writing := self.writing) is not None:
             with translate_errors(self._path, writing.connection), writing.inner():
@@ -263,7 +264,7 @@ class Transactions:
                     self._erase_quietly(connection)
             run_callbacks(writing.callbacks)
 
-    def write_soon(self, note: Callable[[apsw.Connection], object]) -> None:
+    def write_soon(self, note: Callable[[SqliteConnection], object]) -> None:
         """Run *note* in a transaction, without waiting: at once, or with the next commit, or on closing."""
         self._notes.append(note)
         if self._writer is not None and not self._writer_lock.locked():
@@ -315,7 +316,7 @@ class Transactions:
         self._usage.close(0.0 if inside else self._busy_timeout)
 
     @contextmanager
-    def _writer_turn(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
+    def _writer_turn(self, *, wait: bool = True) -> Iterator[SqliteConnection]:
         if self._writer is None:
             raise StorageUnwritable(f"{self._path}: the file can only be read")
         if not self._writer_lock.acquire(timeout=self._busy_timeout if wait else 0):
@@ -336,13 +337,13 @@ class Transactions:
         finally:
             self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
 
-    def _run_notes(self, connection: apsw.Connection) -> int:
+    def _run_notes(self, connection: SqliteConnection) -> int:
         count = len(self._notes)
         for note in self._notes[:count]:
             note(connection)
         return count
 
-    def _erase_quietly(self, connection: apsw.Connection) -> None:
+    def _erase_quietly(self, connection: SqliteConnection) -> None:
         self._unfinished = True
         # The commit and the mark are durable, so an error here is none of the commit.
         with suppress(apsw.Error), self._waiting(0.0):
@@ -356,7 +357,7 @@ class Transactions:
             finally:
                 self._writer_lock.release()
 
-    def _connections(self) -> list[apsw.Connection]:
+    def _connections(self) -> list[SqliteConnection]:
         return [*([] if self._writer is None else [self._writer]), *self._readers.connections()]
 
     def _shut(self) -> None:

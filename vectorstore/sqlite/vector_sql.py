@@ -11,25 +11,23 @@ sqlite-vec has no inner product: it is the cosine times both norms, and each row
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.vectorstore.database import Connection
 from tellback.vectorstore.distance import exact_scores, prepare_rows
 from tellback.vectorstore.filters import And, FilterNode
 from tellback.vectorstore.index.vectors import Ranking
 from tellback.vectorstore.sqlite.connection import fetch_all, iterate_rows
 from tellback.vectorstore.sqlite.entry_reader import ids_by_key, vector_blocks
-from tellback.vectorstore.sqlite.filter_sql import filter_to_sql
 from tellback.vectorstore.types import Metric, Space, Vector
 
 _EXTRA_ROWS: Final = 64
 _LARGEST_LIMIT: Final = 2**63 - 1
 """The highest limit that SQLite takes."""
 _SAFE_NORM_SQL: Final = "v.norm BETWEEN 1e-15 AND 1e15"
-_INFINITY_SQL: Final = "9e999"
 _UNDERFLOW: Final = 1e-17
 """Upper bound of what squares that underflow in float32 can add to a distance."""
 
@@ -37,13 +35,13 @@ _UNDERFLOW: Final = 1e-17
 class SqlVectorSearch:
     """Search by SQLite for the nearest rows of one namespace that pass *where*."""
 
-    def __init__(self, connection: apsw.Connection, space: Space, namespace: int, where: FilterNode) -> None:
+    def __init__(self, connection: Connection, space: Space, namespace: int, where: FilterNode) -> None:
         self._connection = connection
         self._space = space
-        self._values: list[apsw.Binding] = [namespace]
+        self._values: list[Any] = [namespace]
         self._rows = "vectors AS v WHERE v.namespace = ?"
         if not (isinstance(where, And) and not where.nodes):
-            condition, values = filter_to_sql(where)
+            condition, values = connection.dialect.condition(connection, namespace, where)
             self._values += values
             self._rows = f"vectors AS v JOIN entries AS e ON e.key = v.key WHERE v.namespace = ? AND ({condition})"
 
@@ -87,12 +85,14 @@ class SqlVectorSearch:
 
     def _highest(self) -> str:
         """Return the SQL for the highest score that a row can have, given the rounding."""
+        dialect = self._connection.dialect
+        cosine, l2 = dialect.cosine_distance.format("v.vector"), dialect.l2_distance.format("v.vector")
         score = {
-            Metric.COSINE: "1.0 + ? - vec_distance_cosine(v.vector, ?)",
-            Metric.DOT: "v.norm * ? * (1.0 + ? - vec_distance_cosine(v.vector, ?))",
-            Metric.L2: "? - vec_distance_L2(v.vector, ?) * ?",
+            Metric.COSINE: f"1.0 + ? - {cosine}",
+            Metric.DOT: f"v.norm * ? * (1.0 + ? - {cosine})",
+            Metric.L2: f"? - {l2} * ?",
         }[self._space.metric]
-        return f"CASE WHEN {_SAFE_NORM_SQL} THEN coalesce({score}, {_INFINITY_SQL}) ELSE {_INFINITY_SQL} END"
+        return f"CASE WHEN {_SAFE_NORM_SQL} THEN coalesce({score}, {dialect.infinity}) ELSE {dialect.infinity} END"
 
     def _bindings(self, query: Vector, length: float) -> tuple[float | bytes, ...]:
         error = relative_rounding(self._space.dimension)
@@ -118,9 +118,7 @@ def relative_rounding(dimension: int) -> float:
     return 4 * (dimension + 16) * 2.0**-24
 
 
-def exact_scores_by_key(
-    connection: apsw.Connection, space: Space, query: Vector, keys: list[int]
-) -> NDArray[np.float64]:
+def exact_scores_by_key(connection: Connection, space: Space, query: Vector, keys: list[int]) -> NDArray[np.float64]:
     """Return the exact scores of the rows *keys*; NaN for those without a vector."""
     prepared = prepare_rows(query[np.newaxis], space.metric)[0]
     score_of: dict[int, float] = {}
