@@ -25,9 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.memory.embedders.array_files import make_cache_folder, user_cache
 from tellback.memory.embedders.batching import check_embedder_input, check_texts, is_blank, split_batches
-from tellback.memory.embedders.byte_pairs import MAX_LETTERS, SPECIAL_PIECES, BytePairs, write_byte_pairs
 from tellback.memory.embedders.protocol import EmbeddingKind
 from tellback.memory.errors import EmbedderError
 from tellback.vectorstore import MissingExtra
@@ -47,12 +45,8 @@ GATHER_TOKENS = 8192
 WIDEN_AFTER = 100_000
 """Tokens after which the half-precision table is kept in float32 too: 33 MB for a much faster gather."""
 
-LIBRARY_AFTER = 200_000
-"""Letters after which the tokenizer's library is loaded: some 70 ms, and half as much time for each text."""
-
 _GROUPED_TOKENS = 16
 _SAMPLE_ROWS = 256
-_PIECES_FORMAT = 2
 _DTYPES: dict[str, np.dtype[Any]] = {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
 
 
@@ -80,8 +74,6 @@ class TokenVectorTable:
         """Names the bytes of both files."""
         self._lock = threading.Lock()
         self._tokenizer: Tokenizer | None = None
-        self._pairs: BytePairs | None = None
-        self._letters = 0
         self._wide: NDArray[np.float32] | None = None
         self._gathered = 0
 
@@ -92,8 +84,8 @@ class TokenVectorTable:
 
     @property
     def ready(self) -> bool:
-        """True if a tokenizer is loaded, so that a short text takes a few milliseconds at most."""
-        return self._tokenizer is not None or self._pairs is not None
+        """True if the tokenizer is loaded, so that a short text takes a few milliseconds at most."""
+        return self._tokenizer is not None
 
     def means(self, texts: Sequence[str], *, often: bool = True) -> NDArray[np.float32]:
         """Return the mean token vector of each text, length 1; a blank text gets zeros.
@@ -127,9 +119,6 @@ class TokenVectorTable:
 
     def _token_ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         for batch in split_batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
-            if (pairs := self._byte_pairs(batch)) is not None:
-                yield from pairs.encode(batch)
-                continue
             encodings = self._load_tokenizer().encode_batch_fast(batch, add_special_tokens=False)
             yield from (encoding.ids for encoding in encodings)
 
@@ -141,26 +130,6 @@ class TokenVectorTable:
         if self._wide is not None:
             return self._wide[ids]
         return self._rows[ids].astype(np.float32)
-
-    def _byte_pairs(self, texts: Sequence[str]) -> BytePairs | None:
-        """Return what encodes *texts* in the place of the library, which need not be loaded; None if it is to be."""
-        if self._tokenizer is not None:
-            return None
-        self._letters += sum(map(len, texts))
-        longest = max(map(len, texts), default=0)
-        if self._letters > LIBRARY_AFTER or longest > MAX_LETTERS:
-            return None
-        if any("<" in text and any(piece in text for piece in SPECIAL_PIECES) for text in texts):
-            return None
-        if self._pairs is None:
-            folder = user_cache() / f"word-pieces-{_PIECES_FORMAT}-{self.mark}"
-            try:
-                if not folder.is_dir():
-                    make_cache_folder(folder, lambda made: write_byte_pairs(made, self._tokenizer_path))
-                self._pairs = BytePairs(folder)
-            except (KeyError, OSError, ValueError):  # nothing can be written, or it is another kind of vocabulary
-                self._letters = LIBRARY_AFTER
-        return self._pairs
 
     def _load_tokenizer(self) -> Tokenizer:
         with self._lock:

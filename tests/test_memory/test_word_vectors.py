@@ -1,21 +1,17 @@
 """Vectors of single words.
 
-Inner parts, on no face: ``tellback.memory.embedders.byte_pairs``, ``tellback.memory.embedders.local``,
+Inner parts, on no face: ``tellback.memory.embedders.local``,
 ``tellback.memory.embedders.protocol``, ``tellback.memory.embedders``.
 """
 
 from __future__ import annotations
-
-import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tellback.memory import ArgumentError
 from tellback.memory.embedders import local
-from tellback.memory.embedders.byte_pairs import BytePairs, write_byte_pairs
-from tellback.memory.embedders.local import TokenVectorTable, installed_table
+from tellback.memory.embedders.local import installed_table
 from tellback.memory.embedders.protocol import WordVectors
 from tellback.memory.internals import LocalWordVectors, local_available
 from tellback.vectorstore import MissingExtra
@@ -60,45 +56,6 @@ def test_words_and_texts_share_one_table_and_have_different_fingerprints() -> No
 def test_word_vectors_of_an_invalid_word_raise() -> None:
     with pytest.raises(ArgumentError, match=r"words\[1\]"):
         LocalWordVectors().words(["fine", "\udfff"])
-
-
-def table_files() -> tuple[Path, Path]:
-    folder = local._wordllama_folder()
-    assert folder is not None
-    return folder / local._WEIGHTS_FILE, folder / local._TOKENIZER_FILE
-
-
-def texts_of_many_scripts(count: int) -> list[str]:
-    rng = random.Random(7)
-    blocks = [(32, 126), (0xA0, 0x17F), (0x370, 0x4FF), (0x3040, 0x30FF), (0x4E00, 0x9FFF), (0x1F300, 0x1FAFF), (9, 10)]
-    letters = [chr(rng.randint(*rng.choice(blocks))) for _ in range(4_000)] + list("eeaaiioutnrsl   \u2581")
-    texts = ["".join(rng.choices(letters, k=rng.randint(1, 40))) for _ in range(count // 2)]
-    return texts + ["".join(rng.choices("eeaaiiouttnnrsldmc' ", k=rng.randint(1, 60))) for _ in range(count // 2)]
-
-
-@needs_local
-def test_short_texts_get_the_tokens_that_the_library_gives_them(tmp_path: Path) -> None:
-    from tokenizers import Tokenizer
-
-    texts = texts_of_many_scripts(2_000)
-    tokenizer = table_files()[1]
-    write_byte_pairs(tmp_path, tokenizer)
-    encodings = Tokenizer.from_file(str(tokenizer)).encode_batch(texts, add_special_tokens=False)
-    assert BytePairs(tmp_path).encode(texts) == [encoding.ids for encoding in encodings]
-
-
-@needs_local
-def test_words_have_the_same_vectors_without_a_cache_and_with_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["Lisbon", "harbour", "<s>", "記憶", "x" * 500, "two words"]
-    (tmp_path / "file").write_text("no folder can be made here")
-    monkeypatch.setenv("TELLBACK_CACHE", str(tmp_path / "file"))
-    by_library = LocalWordVectors(table=TokenVectorTable(*table_files())).words(words)
-    monkeypatch.setenv("TELLBACK_CACHE", str(tmp_path / "cache"))
-    kept = LocalWordVectors(table=TokenVectorTable(*table_files()))
-    assert np.array_equal(np.concatenate([kept.words([word]) for word in words]), by_library)
-    assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
 def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
