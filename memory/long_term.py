@@ -968,14 +968,14 @@ class LongTermMemory:
         """Import the export at *path*; return the outcome of every item.
 
         *mode*: "merge" adds what is not here, "upsert" also corrects what is here otherwise (the old version goes to
-        the archive); both write in batches, and importing again takes the rest and nothing twice. "replace" puts the
-        file in the place of all that is here, in one transaction. Policies decide as for ``remember``. What was
-        forgotten here stays so. Vectors are taken where they are of this memory's space; the others are made later.
+        the archive). Both write in batches; importing again takes the rest and nothing twice. Policies decide as for
+        ``remember``. What was forgotten here stays so. Vectors are taken where they are of this memory's space; the
+        others are made later.
 
         *trust* is the most that anything in the file can have. Without it, a file that this memory recorded as its
         own export is believed; of any other, memories are trusted as a document, and history, log and tombstones are
-        left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
-        that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
+        left out. Nothing in it is trusted more than *actor*. A file that is broken, cut, edited or of a newer version
+        raises ``UnreadableExport`` with its line.
         """
         from tellback.memory.export_import.report import ImportMode
 

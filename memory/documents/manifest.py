@@ -234,10 +234,10 @@ class ManifestEraser:
         manifest, record = self._read(namespace, fields)
         return manifest.collection, record.source
 
-    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
+    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool) -> bool:
         """As ``ExportedPart.take``; a document that is here already stays as it is."""
         manifest, record = self._read(namespace, fields)
-        if not emptied and (manifest.get(record.source) or manifest.at(record.location)):
+        if manifest.get(record.source) or manifest.at(record.location):
             return False
         if self._memory.tombstones.which(manifest.collection, [self._mark(manifest, record)]):
             return False

@@ -11,7 +11,6 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from tellback.memory.erasure.external_copies import EXPORT_KIND
 from tellback.memory.export_import.codec import (
     message_from_item,
     operation_from_item,
@@ -48,19 +47,8 @@ class HistoryImporter:
             part = next((part for part in self.parts if part.line == line.kind), None)
             if part is None or not isinstance(line.fields.get("chunks"), list):
                 continue
-            if not part.take(job.namespace, line.fields, write=False, emptied=job.replaces):
+            if not part.take(job.namespace, line.fields, write=False):
                 job.settled.update((line.fields["collection"], id) for id in line.fields["chunks"])
-
-    def replace_history(self, job: ImportJob) -> None:
-        """Replace history that is in another file than the store, by that of the export.
-
-        After the commit of all else, so that an error before it loses nothing.
-        """
-        job.entries.rows.erase_namespace(job.namespace)
-        job.history_waits = False
-        for line in chain.from_iterable(job.checked.batches(job.checked.others)) if job.is_trusted else ():
-            if line.kind in (ExportItem.MESSAGE, ExportItem.SESSION):
-                self._write_item(job, line.kind, line.fields)
 
     def _write_item(self, job: ImportJob, kind: str, fields: Mapping[str, Any]) -> bool:
         """Write one item; return whether it was taken. One that is named by a secret is not."""
@@ -76,12 +64,11 @@ class HistoryImporter:
         if kind == ExportItem.FORGOTTEN:
             return self._write_tombstone(job, *tombstone_from_item(fields))
         part = next(part for part in self.parts if part.line == kind)
-        return part.take(job.namespace, fields, write=not job.dry_run, emptied=job.replaces)
+        return part.take(job.namespace, fields, write=not job.dry_run)
 
     def _write_operation(self, job: ImportJob, fields: Mapping[str, Any]) -> bool:
         operation = operation_from_item(fields)
-        existing = job.operations.get(job.namespace, operation.id)
-        if existing is not None and (not job.replaces or existing.kind == EXPORT_KIND):  # all others go, or went
+        if job.operations.get(job.namespace, operation.id) is not None:
             return False
         if not job.dry_run:
             job.operations.add(job.namespace, operation)
@@ -89,13 +76,13 @@ class HistoryImporter:
 
     def _write_message(self, job: ImportJob, fields: Mapping[str, Any]) -> bool:
         row, rows = message_from_item(fields, job.namespace), job.entries.rows
-        if not job.replaces and rows.at([(row.session, row.sequence)], namespace=job.namespace):
+        if rows.at([(row.session, row.sequence)], namespace=job.namespace):
             return False
         hashes = message_hashes(job.tombstones.key, [row])
         buried = job.tombstones.which(history_partition(job.namespace), hashes)
         if buried or job.is_forgotten(job.partition(None), row.memory):
             return False
-        if job.dry_run or job.history_waits:
+        if job.dry_run:
             return True
         message, _ = redacted_message(row.message, self.redactions)
         memory = None if row.memory is None else job.renamed.get(row.memory, row.memory)
@@ -103,10 +90,10 @@ class HistoryImporter:
 
     def _write_session(self, job: ImportJob, session: str, number: int) -> bool:
         rows, namespace = job.entries.rows, job.namespace
-        next_numbers = {} if job.replaces else dict(rows.next_numbers(session, namespace=namespace))
+        next_numbers = dict(rows.next_numbers(session, namespace=namespace))
         if next_numbers.get(session, 1) >= number:
             return False
-        if not (job.dry_run or job.history_waits):
+        if not job.dry_run:
             rows.count_from(session, number, namespace=namespace)
         return True
 

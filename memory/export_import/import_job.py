@@ -40,8 +40,6 @@ class ImportJob:
     ceiling: Trust | None
     dry_run: bool
     operation: str
-    history_waits: bool
-    """True if history, which is in another file, is replaced after the commit of all else."""
     on_progress: OnImportProgress = None
     comparable: bool = False
     """True if the file has vectors, and no probe says that they are of another model."""
@@ -52,7 +50,6 @@ class ImportJob:
     lines: list[ImportLine] = field(default_factory=list)
     taken: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
-    removed: int = 0
     notes: list[str] = field(default_factory=list)
     changes: list[MemoryChange] = field(default_factory=list)
     """Changes that are not in the log yet."""
@@ -74,11 +71,6 @@ class ImportJob:
     def is_trusted(self) -> bool:
         """True if the file's own word is taken for who said, did and forgot something."""
         return self.ceiling in (None, Trust.USER)
-
-    @property
-    def replaces(self) -> bool:
-        """True if the file replaces all that is in the namespace."""
-        return self.mode == "replace"
 
     def received(self, memory: Memory) -> Memory:
         """Return *memory* with at most the trust of the ceiling, and with the ids that are used here.
@@ -103,14 +95,12 @@ class ImportJob:
 
     def existing(self, partition: str, ids: Sequence[str]) -> dict[str, Entry]:
         """Return by the file's id the entry that has this id here, or the same idempotency key."""
-        if self.replaces:  # all entries went, or would go
-            return {}
         entries = self.entries.store.get([self.renamed.get(id, id) for id in ids], namespace=partition)
         return {id: entry for id, entry in zip(ids, entries, strict=True) if entry is not None}
 
     def archived_only(self, partition: str, ids: Sequence[str]) -> set[str]:
         """Return those of *ids* of which only earlier versions are here."""
-        if self.replaces or partition != self.partition(None):
+        if partition != self.partition(None):
             return set()
         owners = {version.id.rpartition("@")[0] for version in self.entries.versions(ids, self.namespace)}
         return owners - self.existing(partition, sorted(owners)).keys()
@@ -152,7 +142,6 @@ class ImportJob:
             taken=dict(self.taken),
             left=dict(self.left),
             trusted=self.is_trusted,
-            removed=self.removed,
             dry_run=self.dry_run,
             operation=self.operation if self.logged else None,
             notes=tuple(notes),

@@ -1,8 +1,7 @@
 """Importer: an export is checked whole, then imported batch by batch, so that others can write between.
 
 A batch is one transaction, and a memory comes with its earlier versions in it. A process that is killed has imported
-some batches whole; importing again imports the rest and nothing twice. Mode "replace" is one transaction from the first
-line to the last: the old content is gone when all of the file is there, and not before.
+some batches whole; importing again imports the rest and nothing twice.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tellback.memory.codec import erased_texts, from_entry
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.erasure.external_copies import ExternalCopies
-from tellback.memory.errors import ArgumentError, NotTrusted
 from tellback.memory.export_import.history_importer import HistoryImporter
 from tellback.memory.export_import.import_job import ImportJob, OnImportProgress
 from tellback.memory.export_import.memory_importer import MemoryImporter
@@ -27,9 +24,9 @@ from tellback.memory.export_import.report import ImportMode, ImportReport
 from tellback.memory.export_import.vector_adoption import adopt_vectors, check_model
 from tellback.memory.models import Trust
 from tellback.memory.partitions import CONVERSATION, store_namespace
-from tellback.memory.tables.erasers import ErasedItems, Eraser, ExportedPart, run_erasers
+from tellback.memory.tables.erasers import Eraser, ExportedPart
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys
-from tellback.memory.tables.operation_log import OperationLog, namespace_replaced
+from tellback.memory.tables.operation_log import OperationLog
 from tellback.memory.tables.tombstones import Tombstones
 from tellback.memory.timestamps import Clock
 from tellback.memory.write.access_control import Caller
@@ -70,15 +67,11 @@ class Importer:
         """
         self.entries.lifecycle("import")
         checked = check_export(path, caller.namespace, self.parts)
-        if mode == "replace" and checked.manifest.selection is not None:
-            expected = "merge or upsert: the file holds a selection, and would replace all that is here"
-            raise ArgumentError("mode", mode, expected)
-        if trust is None and checked.manifest.hash not in self._copies.export_hashes(caller.namespace):
+        exports = ExternalCopies(self.entries, self.operations)
+        if trust is None and checked.manifest.hash not in exports.export_hashes(caller.namespace):
             trust = Trust.DOCUMENT
         if caller.trust != Trust.USER:
             trust = Trust.least([trust or Trust.USER, caller.trust])
-            if mode == "replace":
-                self._check_may_replace(caller)
         return ImportJob(
             entries=self.entries,
             operations=self.operations,
@@ -89,7 +82,6 @@ class Importer:
             ceiling=trust,
             dry_run=dry_run,
             operation=self.operations.new_id(),
-            history_waits=mode == "replace" and self.entries.history_apart,
             on_progress=on_progress,
         )
 
@@ -97,36 +89,18 @@ class Importer:
         """Import the file of *job*; return the outcome of each item."""
         policies = ImportPolicyCheck(job, self.embedding, self.rules, self.clock)
         await check_model(job, self.embedding)
-        if job.replaces:
-            judged: dict[int, Draft] = {}
-            for batch in job.checked.memory_batches():
-                judged |= await policies.judge(batch)
-            await asyncio.to_thread(self._replace_namespace, job, judged)
-        else:
-            await asyncio.to_thread(self._begin_merge, job)
-            for batch, are_memories in _batches(job):
-                drafts = await policies.judge(batch) if are_memories else None
-                await asyncio.to_thread(self._merge, job, batch, drafts)
+        await asyncio.to_thread(self._begin, job)
+        for batch, are_memories in _batches(job):
+            drafts = await policies.judge(batch) if are_memories else None
+            await asyncio.to_thread(self._merge, job, batch, drafts)
         job.advance(job.checked.total - job.done)
         return job.report()
-
-    @property
-    def _copies(self) -> ExternalCopies:
-        return ExternalCopies(self.entries, self.operations)
 
     @property
     def _history(self) -> HistoryImporter:
         return HistoryImporter(redaction_policies(self.rules.policies), self.parts)
 
-    def _check_may_replace(self, caller: Caller) -> None:
-        """Raise ``NotTrusted`` where the namespace holds anything that is trusted more than the caller."""
-        for partition in self.entries.partitions(caller.namespace):
-            entries = self.entries.store.scan(namespace=partition)
-            caller.check_may_change(map(from_entry, entries), "replace")
-        for session in self.entries.rows.sessions(namespace=caller.namespace, limit=1):
-            raise NotTrusted(session.session, "replace", caller.actor, Trust.USER, "session")
-
-    def _begin_merge(self, job: ImportJob) -> None:
+    def _begin(self, job: ImportJob) -> None:
         """Find what of the file is here under another id, and begin."""
         checked, namespace = job.checked, job.namespace
         ids = {id: self.keys.id_of_key(namespace, key) for id, key in checked.keys.items()}
@@ -135,64 +109,19 @@ class Importer:
         job.renamed = {id: local for id, local in ids.items() if local in stored_ids and local != id}
         self._history.note_settled_passages(job)
         with self._transaction(job):
-            self._begin(job)
+            if not job.dry_run:
+                self._raise_revisions(job.namespace, job.checked.versions, job.operation)
+            adopt_vectors(job, self.embedding)
 
     def _merge(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft] | None) -> None:
         with self._transaction(job):
             if judged is not None:  # another process may have switched the space since the last batch
                 adopt_vectors(job, self.embedding)
-            self._write(job, batch, judged)
+                MemoryImporter(self.keys, self.clock).write(job, batch, judged)
+                job.log()
+            else:
+                self._history.write(job, batch)
         job.advance(len(batch))
-
-    def _replace_namespace(self, job: ImportJob, judged: Mapping[int, Draft]) -> None:
-        """Replace the namespace by the file, in one transaction; history in another file comes after it."""
-        with self._transaction(job):
-            job.removed = self._clear_namespace(job)
-            job.changes += [namespace_replaced(job.removed)] if job.removed else []
-            self._history.note_settled_passages(job)
-            self._begin(job)
-            for batch, are_memories in _batches(job):
-                self._write(job, batch, judged if are_memories else None)
-                job.advance(len(batch))
-            job.log()
-        if job.history_waits and not job.dry_run:
-            self._history.replace_history(job)
-
-    def _write(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft] | None) -> None:
-        """Write a batch, of memories where their *judged* drafts are given; the caller opens the transaction."""
-        if judged is None:
-            self._history.write(job, batch)
-        else:
-            MemoryImporter(self.keys, self.clock).write(job, batch, judged)
-            job.log()
-
-    def _clear_namespace(self, job: ImportJob) -> int:
-        """Erase the entries, history and operations of the namespace; return how many entries there were.
-
-        Tombstones stay, and the records of its own exports.
-        """
-        store, namespace = self.entries.store, job.namespace
-        removed = sum(store.count(namespace=partition) for partition in self.entries.partitions(namespace))
-        if job.dry_run:
-            return removed
-        exports, now = self._copies.exports(namespace), self.clock()
-        for partition, page in self.entries.pages_to_erase(namespace):
-            ids = [entry.id for entry in page]
-            items = ErasedItems(namespace, now, {partition: ids}, erased_texts(page))
-            run_erasers(self.erasers, items)  # while the passages are there, so that no document gets a tombstone
-            self.entries.lifecycle("import").erase(ids, namespace=partition)
-        run_erasers(self.erasers, ErasedItems(namespace, now, {}, frozenset(), everything=True))
-        if not job.history_waits:
-            self.entries.rows.erase_namespace(namespace)
-        self.operations.clear(namespace)
-        for export in reversed(exports):
-            self.operations.add(namespace, export)
-        return removed
-
-    def _begin(self, job: ImportJob) -> None:
-        if not job.dry_run:
-            self._raise_revisions(job.namespace, job.checked.versions, job.operation)
-        adopt_vectors(job, self.embedding)
 
     def _raise_revisions(self, namespace: str, versions: int, token: str) -> None:
         """Raise the store's write counter above *versions*: new revisions are then above every imported version."""

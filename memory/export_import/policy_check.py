@@ -87,7 +87,7 @@ class ImportPolicyCheck:
         replaced = frozenset(job.renamed.values())
         lookup = SimilarMemoryLookup(
             job.namespace,
-            None if job.replaces else job.entries.store,
+            job.entries.store,
             self.embedding,
             self.clock,
             hidden=replaced,
@@ -108,7 +108,7 @@ class ImportPolicyCheck:
                 kept.append(replace(draft.memory, id=draft.memory.id or f"made {self._facts}"))
                 lookup.add(kept[-1])
         await lookup.forget_unused([] if job.dry_run else [embedding_text(memory) for memory in kept])
-        if job.dry_run or job.replaces:
+        if job.dry_run:
             await asyncio.to_thread(self._add_unwritten, kept, lookup.ready)
             return judged
         compared = {text: embedded for text, embedded in lookup.ready.items() if text not in file_vectors}

@@ -11,8 +11,8 @@ from tellback.memory.models import choice
 from tellback.memory.results import Outcome, Report
 from tellback.vectorstore import Finding
 
-ImportMode: TypeAlias = Literal["replace", "merge", "upsert"]
-"""Treatment of what is here already: everything is replaced; it stays; it stays and is corrected where it differs."""
+ImportMode: TypeAlias = Literal["merge", "upsert"]
+"""Treatment of what is here already: it stays; it stays and is corrected where it differs."""
 
 
 class ExportItem(StrEnum):
@@ -67,15 +67,13 @@ class ImportLine:
 class ImportReport:
     """Outcome of every item: a line for each memory and passage, counts (*taken*, *left*) by type for all others.
 
-    *trusted*: whether the trust that the file states was accepted. *removed* counts the memories that a "replace"
-    removed. *notes* name what was not taken, with the reason.
+    *trusted*: whether the trust that the file states was accepted. *notes* name what was not taken, with the reason.
     """
 
     lines: tuple[ImportLine, ...]
     taken: Mapping[str, int] = field(default_factory=dict)
     left: Mapping[str, int] = field(default_factory=dict)
     trusted: bool = False
-    removed: int = 0
     dry_run: bool = False
     operation: str | None = None
     notes: tuple[str, ...] = ()

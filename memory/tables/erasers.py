@@ -69,10 +69,10 @@ class ExportedPart(Protocol):
         """Return the identity of an item, which no other has; wrong fields raise ``ArgumentError``."""
         ...
 
-    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
+    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool) -> bool:
         """Take an item in, within the transaction of the import; return False if it is here or was removed here.
 
-        Without *write* nothing changes. *emptied*: the import replaces the whole namespace.
+        Without *write* nothing changes.
         """
         ...
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 IMPORT_KIND: Final = "import"
 """The kind of the operations by which imports are recorded."""
 NO_MEMORY: Final = ""
-"""The id in a change that is of no memory; the log finds exports by it, and imports that took the place of all."""
+"""The id in a change that is of no memory; the log finds exports by it."""
 
 
 def change_holds(change: MemoryChange, holds: Callable[[str], bool]) -> bool:
@@ -39,11 +39,6 @@ def change_holds(change: MemoryChange, holds: Callable[[str], bool]) -> bool:
 def least_trusted_actor(actors: Iterable[Actor]) -> Actor:
     """Return that of *actors* whose word counts least: it answers for what they write together."""
     return max(actors, key=lambda actor: (Trust.of(actor).rank, actor != "user"), default="user")
-
-
-def namespace_replaced(entries: int) -> MemoryChange:
-    """Return the change that records that an import took the place of everything: of so many *entries*."""
-    return MemoryChange(NO_MEMORY, new={"replaced": entries})
 
 
 def unknown_operation_error(id: str) -> ArgumentError:

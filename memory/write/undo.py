@@ -19,7 +19,7 @@ from tellback.memory.entry_store import EntryStore, patched_metadata
 from tellback.memory.errors import CannotUndo
 from tellback.memory.models import MemoryChange, Operation
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from tellback.memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog, unknown_operation_error
+from tellback.memory.tables.operation_log import IMPORT_KIND, OperationLog, unknown_operation_error
 from tellback.memory.tables.tombstones import Tombstones
 from tellback.memory.timestamps import Clock
 from tellback.memory.validation import checked_label
@@ -101,11 +101,7 @@ def _check_undoable(operation: Operation) -> None:
 
 def irreversible_reason(operation: Operation) -> str | None:
     """Return why an operation can never be undone, whatever came after it; None for one that may be."""
-    if operation.kind in _IRREVERSIBLE:
-        return _IRREVERSIBLE[operation.kind]
-    if any(change.id == NO_MEMORY for change in operation.changes):
-        return "what was here before it is gone for good; what it brought can be forgotten"
-    return None
+    return _IRREVERSIBLE.get(operation.kind)
 
 
 class _UndoChains:

@@ -107,7 +107,7 @@ def test_export_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path
     assert wrote["operation"] == json.loads(tellback("memories", "operations", "--json")[1])["operations"][0]["id"]
     assert (wrote["counts"]["memory"], wrote["vectors"]) == (1, False)
     took = json.loads(tellback("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
-    keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "truncated", "dry_run", "operation", "notes"}
+    keys = {"lines", "taken", "left", "trusted", "embedded", "truncated", "dry_run", "operation", "notes"}
     assert set(took) == keys
     assert [item["outcome"] for item in took["lines"]] == ["stored"]
     assert took["trusted"] is False
@@ -119,35 +119,6 @@ def test_a_tag_selects_the_memories_to_export(tellback: Tellback, tmp_path: Path
     tellback("export", tmp_path / "a.jsonl", "--tag", "house")
     tellback("import", tmp_path / "a.jsonl", memory="n.db")
     assert texts(tellback, "n.db") == ["Of the house."]
-    assert tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes")[0] == 2
-
-
-@pytest.mark.slow
-def test_a_replacing_import_requires_yes_and_its_dry_run_changes_nothing(tellback: Tellback, tmp_path: Path) -> None:
-    tellback("remember", "In the file.")
-    tellback("export", tmp_path / "a.jsonl")
-    tellback("remember", "Only here.", memory="n.db")
-    code, _, err = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
-    assert (code, "--yes" in err) == (2, True)
-    _, out, _ = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--dry-run", memory="n.db")
-    assert out.splitlines()[0] == "would import memories and passages: 1 stored"
-    assert texts(tellback, "n.db") == ["Only here."]
-    assert tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes", memory="n.db")[0] == 0
-    assert texts(tellback, "n.db") == ["In the file."]
-
-
-@pytest.mark.parametrize(("answer", "left"), [("n\n", ["Only here."]), ("", ["Only here."]), ("y\n", ["In the file."])])
-def test_a_replacing_import_on_a_terminal_needs_a_confirmed_prompt(
-    tellback: Tellback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
-) -> None:
-    tellback("remember", "In the file.")
-    tellback("export", tmp_path / "a.jsonl")
-    tellback("remember", "Only here.", memory="n.db")
-    monkeypatch.setattr("sys.stdin", Terminal(answer))
-    code, out, err = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
-    assert "1 entry will be replaced by the file. Go on? [y/N]" in err
-    assert (code, bool(out)) == ((0, True) if answer == "y\n" else (1, False))
-    assert texts(tellback, "n.db") == left
 
 
 def test_an_import_without_vectors_is_embedded_at_once(tellback: Tellback, tmp_path: Path) -> None:
@@ -180,13 +151,13 @@ def test_a_truncated_import_file_is_one_line_on_standard_error(tellback: Tellbac
     assert tellback("import", tmp_path / "nothing.jsonl", memory="n.db")[0] == 2
 
 
-@pytest.mark.parametrize("options", [[], ["--mode", "replace"], ["--mode", "replace", "--yes"], ["--mode", "other"]])
+@pytest.mark.parametrize("options", [[], ["--mode", "upsert"], ["--mode", "other"]])
 def test_an_import_that_cannot_begin_creates_no_memory_file(
     tellback: Tellback, tmp_path: Path, options: list[str]
 ) -> None:
     tellback("remember", "Here.")
     tellback("export", tmp_path / "a.jsonl")
-    refused = bool(options) and "--yes" not in options
+    refused = "other" in options
     code, out, err = tellback("import", tmp_path / ("a" if refused else "nothing.jsonl"), *options, memory="new.db")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     if refused:

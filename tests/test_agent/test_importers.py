@@ -264,4 +264,4 @@ def test_the_text_column_of_a_table_is_given_or_asked_for(tellback: CommandLine,
     (roof,) = tellback.json("memories", "list")["memories"]
     assert (roof["trust"], roof["occurred_at"][:10]) == ("user", "2024-05-06")
     assert csv.field_size_limit() == limit, "other readers of the process rely on it"
-    assert tellback("import", path, "--mode", "replace").code == 2
+    assert tellback("import", path, "--mode", "upsert").code == 2

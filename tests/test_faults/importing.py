@@ -1,7 +1,6 @@
 """SIGKILL while a file is imported: nothing that was there is lost, and repeating it makes it whole.
 
-What takes the place of everything is there as a whole or not at all; of the rest, each memory comes with all its
-versions. What was forgotten stays away.
+Each memory comes with all its versions. What was forgotten stays away.
 
 Inner parts, on no face: ``tellback.memory.export_import``, ``tellback.memory.export_import.importer``.
 """
@@ -22,7 +21,7 @@ from tellback.memory.internals import ARCHIVE, CONVERSATION, store_namespace
 from tellback.vectorstore import SqliteStore, open_store
 from tests.test_faults.children import Child, Say
 
-MODES = ("merge", "upsert", "replace")
+MODES = ("merge", "upsert")
 _BATCH = 50
 _SECRET = "a secret that was forgotten: zebra44173921"
 
@@ -94,7 +93,7 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
             break
         found = _looked_at(path)
         taken = found == wanted[mode]
-        lost = found != before if mode == "replace" else _lost(before, found, wanted[mode])
+        lost = _lost(before, found, wanted[mode])
         if not taken and (lost or "done" in ended.said):
             broken.append(f"round {turn} ({mode}): neither the memory from before nor with all of the file: {lost}")
             break
@@ -134,17 +133,16 @@ def _looked_at(path: Path) -> dict[str, Any]:
 def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
     reader._BATCH = _BATCH
     if plant:
-        _tear(plant)
+        _tear()
     memory = _opened(path)
     run_sync(memory.import_(file, mode=mode, trust="user", on_progress=lambda done, _: say(f"{done} so far")))
     say("done")
 
 
-def _tear(plant: str) -> None:
-    """Plant a fault: split the one transaction of mode replace, or of each batch."""
+def _tear() -> None:
+    """Plant a fault: split the one transaction of each batch."""
     in_one = SqliteStore.transaction
-    method = Importer._replace_namespace if plant == "replaced in pieces" else Importer._merge
-    caller = method.__name__
+    caller = Importer._merge.__name__
 
     def torn(self: SqliteStore) -> Any:
         above = [frame.function for frame in inspect.stack()[1:4]]

@@ -20,7 +20,7 @@ def test_a_killed_import_loses_nothing_and_can_be_repeated(campaign: Campaign, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", ["replaced in pieces", "batches in pieces"])
+@pytest.mark.parametrize("plant", ["batches in pieces"])
 def test_a_planted_import_without_transactions_is_caught(tmp_path: Path, plant: str) -> None:
     report = isolated(import_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=60, plant=plant)
     assert "neither" in report["broken"][0]

@@ -184,7 +184,6 @@ PATHS = (
         together=BATCHES,
         ahead=True,
     ),
-    WritePath("import in the place of all", lambda m, f: m.import_(f / "export.jsonl", mode="replace", trust="user")),
     WritePath(
         "undo of an import",
         lambda m, _: undone(m, "import"),

@@ -108,20 +108,9 @@ def test_an_import_has_at_most_the_trust_of_its_actor_and_replaces_no_more_trust
     run_sync(memory.correct("home", "Ana lives in Faro."))
     for mode in ("merge", "upsert"):
         run_sync(memory.import_(tmp_path / "x.jsonl", mode=mode, actor=actor))  # the memory's own export
-    with pytest.raises(NotTrusted):
-        run_sync(memory.import_(tmp_path / "x.jsonl", mode="replace", actor=actor))
     assert run_sync(memory.get(["home"]))[0].text == "Ana lives in Faro."
-    run_sync(memory.import_(tmp_path / "x.jsonl", mode="replace", namespace="other", actor=actor))
-    run_sync(memory.import_(tmp_path / "x.jsonl", mode="replace", actor="system"))
+    run_sync(memory.import_(tmp_path / "x.jsonl", mode="upsert", actor="system"))
     assert run_sync(memory.get(["home"]))[0].text == "Ana lives in Porto."
-
-
-def test_a_replacing_import_by_a_less_trusted_actor_cannot_erase_a_session_without_memories(memory, tmp_path):
-    run_sync(memory.export(tmp_path / "empty.jsonl"))
-    run_sync(memory.conversations.append("s", [Message.system("Be kind.")]))
-    with pytest.raises(NotTrusted, match="session s is the user's: replace by tool"):
-        run_sync(memory.import_(tmp_path / "empty.jsonl", mode="replace", actor="tool"))
-    assert len(run_sync(memory.conversations.load("s"))) == 1
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -286,17 +286,6 @@ def test_forgetting_a_memory_erases_its_cached_vectors(tmp_path: Path) -> None:
     run_sync(memory.close())
 
 
-def test_a_replacing_import_erases_cached_vectors_of_the_replaced_memories(tmp_path: Path) -> None:
-    model = Model()
-    memory = open_memory(tmp_path / "m.db", embedder=model, embedding_settings=EmbeddingSettings(cache_bytes=10**6))
-    run_sync(memory.export(tmp_path / "empty.jsonl"))
-    run_sync(memory.remember("The canary sings in Turin."))
-    run_sync(memory.import_(tmp_path / "empty.jsonl", mode="replace"))
-    run_sync(memory.remember("The canary sings in Turin."))
-    assert len(model.asked) == 2
-    run_sync(memory.close())
-
-
 def test_the_embedder_of_a_finished_reembedding_is_cached_too(tmp_path: Path) -> None:
     settings = EmbeddingSettings(cache_bytes=10**6)
     memory = open_memory(tmp_path / "m.db", embedder=HashingEmbedder(dimension=32), embedding_settings=settings)

@@ -390,14 +390,6 @@ def test_tags_scopes_and_filters_limit_an_export_to_their_memories_and_versions(
     assert [each["sequence"] for each in stated if each["type"] == "message"] == [1, 3, 4]  # the call is no memory
 
 
-def test_an_export_of_a_selection_cannot_be_imported_with_replace(opened, tmp_path):
-    memory = opened()
-    filled(memory, tmp_path)
-    exported(memory, tmp_path / "a.jsonl", tags=["home"])
-    with pytest.raises(ArgumentError, match="mode"):
-        run(memory.import_(tmp_path / "a.jsonl", mode="replace"))
-
-
 # --- modes
 
 
@@ -456,23 +448,7 @@ def test_an_upserting_import_corrects_a_memory_that_differs_in_any_field(opened,
     assert run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user")).operation is None
 
 
-def test_a_replacing_import_replaces_the_whole_namespace_and_no_other(opened, tmp_path):
-    memory, other = opened("m.db"), opened("n.db")
-    filled(memory, tmp_path)
-    exported(memory, tmp_path / "a.jsonl")
-    filled(other, tmp_path)
-    run(other.remember("only here"))
-    (tmp_path / "only here.md").write_text("A document that the file does not have.")
-    run(KnowledgeBase(other, collection="guide").ingest(tmp_path / "only here.md"))
-    run(other.remember("of somebody else", namespace="b"))
-    report = run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
-    assert report.removed > 5
-    assert everything(other) == everything(memory)
-    assert run(other.count(namespace="b")) == 1
-    assert other.store.verify() == []
-
-
-@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+@pytest.mark.parametrize("mode", ["merge", "upsert"])
 def test_a_dry_run_of_an_import_reports_the_same_and_changes_nothing(opened, tmp_path, mode):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
@@ -485,11 +461,11 @@ def test_a_dry_run_of_an_import_reports_the_same_and_changes_nothing(opened, tmp
     done = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
     assert planned.dry_run
     assert planned.operation is None
-    assert (planned.lines, planned.removed) == (done.lines, done.removed)
+    assert planned.lines == done.lines
     assert (planned.taken, planned.left) == (done.taken, done.left)
 
 
-@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+@pytest.mark.parametrize("mode", ["merge", "upsert"])
 def test_a_dry_run_of_an_import_leaves_an_empty_memory_empty(opened, tmp_path, mode):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
@@ -500,7 +476,7 @@ def test_a_dry_run_of_an_import_leaves_an_empty_memory_empty(opened, tmp_path, m
     assert planned.lines == run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user")).lines
 
 
-@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+@pytest.mark.parametrize("mode", ["merge", "upsert"])
 def test_a_dry_run_of_an_import_foresees_forgotten_memories_and_removed_documents(opened, tmp_path, mode):
     memory = opened()
     run(memory.remember_many([Memory("gone here", id="here"), Memory("gone there", id="there")]))
@@ -515,7 +491,6 @@ def test_a_dry_run_of_an_import_foresees_forgotten_memories_and_removed_document
         planned = run(memory.import_(tmp_path / "a.jsonl", mode=mode, namespace=namespace, trust="user", dry_run=True))
         done = run(memory.import_(tmp_path / "a.jsonl", mode=mode, namespace=namespace, trust="user"))
         assert (planned.lines, planned.taken, planned.left) == (done.lines, done.taken, done.left)
-        assert planned.removed == done.removed
 
 
 def test_an_unknown_import_mode_is_refused(opened, tmp_path):
@@ -526,7 +501,7 @@ def test_an_unknown_import_mode_is_refused(opened, tmp_path):
 # --- forgotten items and trust
 
 
-@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+@pytest.mark.parametrize("mode", ["merge", "upsert"])
 def test_an_import_does_not_restore_memories_and_messages_forgotten_since_the_export(opened, tmp_path, mode):
     memory = opened()
     secret = "the code is 44173921-zebra"
@@ -616,9 +591,8 @@ def test_an_import_trusts_an_export_of_the_same_memory_and_not_an_edited_export(
     memory = opened()
     run(memory.remember(Memory("mine", id="x")))
     data = exported(memory, tmp_path / "a.jsonl")
-    for _ in range(2):  # it is known as its own after it took the place of everything, too
-        assert run(memory.import_(tmp_path / "a.jsonl", mode="replace")).trusted
-        assert run(memory.get(["x"]))[0].trust is Trust.USER
+    assert run(memory.import_(tmp_path / "a.jsonl")).trusted
+    assert run(memory.get(["x"]))[0].trust is Trust.USER
     assert not run(memory.import_(tmp_path / "a.jsonl", namespace="b")).trusted
     changed = [line.replace(b"mine", b"evil") for line in data.splitlines(keepends=True)]
     (tmp_path / "forged.jsonl").write_bytes(b"".join(sealed(changed)))
@@ -786,12 +760,11 @@ def test_a_malformed_export_is_refused_with_its_line_number_and_imports_nothing(
     before = exported(other, tmp_path / "before.jsonl")
     line, data = damaged(valid_lines, how)
     (tmp_path / "bad.jsonl").write_bytes(data)
-    for mode in ("merge", "replace"):
-        with pytest.raises(UnreadableExport) as error:
-            run(other.import_(tmp_path / "bad.jsonl", mode=mode, trust="user"))
-        assert error.value.line == line
-        assert SAID.get(how, "") in str(error.value)
-        assert f"line {line}" in str(error.value)
+    with pytest.raises(UnreadableExport) as error:
+        run(other.import_(tmp_path / "bad.jsonl", trust="user"))
+    assert error.value.line == line
+    assert SAID.get(how, "") in str(error.value)
+    assert f"line {line}" in str(error.value)
     assert exported(other, tmp_path / "after.jsonl") == before
 
 
@@ -833,7 +806,7 @@ FRIDAY = ("The plumber comes on Friday.", "On Friday the plumber comes!")
 
 
 @pytest.mark.parametrize("embedder", [None, Letters()])
-@pytest.mark.parametrize("mode", ["merge", "replace"])
+@pytest.mark.parametrize("mode", ["merge", "upsert"])
 def test_near_duplicates_within_an_imported_file_are_linked_or_folded(opened, tmp_path, embedder, mode):
     memory = opened("m.db", embedder=embedder, choose_local=False)
     for id, text in zip("ab", FRIDAY, strict=True):
@@ -881,17 +854,6 @@ def test_an_import_folds_near_duplicates_of_stored_memories_and_of_earlier_batch
     assert [(line.id, line.of, line.outcome) for line in planned.lines] == [
         (line.id, line.of, line.outcome) for line in report.lines
     ]
-
-
-def test_a_replacing_import_folds_no_near_duplicates_of_the_replaced_memories(opened, tmp_path):
-    options = {"embedder": None, "choose_local": False}
-    memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
-    run(memory.remember(Memory(FRIDAY[0], id="there")))
-    run(other.remember(Memory(FRIDAY[1], id="here")))
-    exported(memory, tmp_path / "a.jsonl")
-    report = run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
-    assert outcomes(report) == [("there", "stored", "")]
-    assert texts(other) == [FRIDAY[0]]
 
 
 def test_an_import_keeps_the_near_duplicate_links_of_its_file(opened, tmp_path):
@@ -972,7 +934,7 @@ def test_an_import_of_an_export_of_the_same_memory_extracts_no_facts(opened, tmp
     memory = opened(policies=[Extractor(lambda turn: asked.append(turn.text))])
     run(memory.remember_turn("s", [Message.user("I have a cat.")]))
     exported(memory, tmp_path / "a.jsonl")
-    for mode in ("merge", "replace"):
+    for mode in ("merge", "upsert"):
         run(memory.import_(tmp_path / "a.jsonl", mode=mode))
     assert asked == ["I have a cat."]
 
@@ -993,7 +955,7 @@ def test_an_import_that_keeps_facts_alone_stores_each_fact_once(opened, tmp_path
     assert texts(other) == []
 
 
-@pytest.mark.parametrize("mode", ["merge", "replace"])
+@pytest.mark.parametrize("mode", ["merge", "upsert"])
 def test_an_import_stores_a_fact_extracted_twice_from_one_text_once(opened, tmp_path, mode):
     memory, other = opened("m.db"), opened("n.db", policies=[Extractor(lambda turn: ["A fact.", "A fact."])])
     run(memory.remember_turn("s", [Message.user("I have a dog Rex")]))
@@ -1168,7 +1130,7 @@ def test_an_import_adds_no_copy_of_a_document_under_another_name(opened, tmp_pat
     assert [document.source for document in run(KnowledgeBase(memory, collection="guide").documents())] == ["tower.md"]
 
 
-@pytest.mark.parametrize("mode", ["merge", "replace"])
+@pytest.mark.parametrize("mode", ["merge", "upsert"])
 def test_an_import_does_not_restore_a_removed_document(opened, tmp_path, mode):
     memory = opened()
     filled(memory, tmp_path)
@@ -1224,23 +1186,6 @@ def test_an_interrupted_import_keeps_whole_batches_and_a_second_import_completes
     assert {change.id for change in begun.changes} == {each.id for each in present}
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert exported(other, tmp_path / "b.jsonl") == first
-
-
-def test_an_interrupted_replacing_import_changes_nothing(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "_BATCH", 7)
-    memory, other = opened("m.db"), opened("n.db")
-    run(memory.remember_many([f"thing {n}" for n in range(30)]))
-    exported(memory, tmp_path / "a.jsonl")
-    filled(other, tmp_path)
-    before = exported(other, tmp_path / "before.jsonl")
-
-    def breaks(done, total):
-        if done > 20:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user", on_progress=breaks))
-    assert exported(other, tmp_path / "after.jsonl") == before
 
 
 def test_an_import_refuses_a_file_that_changes_while_it_is_read(opened, tmp_path, monkeypatch):
@@ -1299,7 +1244,7 @@ def test_the_peak_memory_of_export_and_import_does_not_grow_with_the_texts(opene
                 )
             )
         path = tmp_path / f"{count}.jsonl"
-        most[count] = [peak(memory.export(path)), peak(other.import_(path)), peak(other.import_(path, mode="replace"))]
+        most[count] = [peak(memory.export(path)), peak(other.import_(path))]
     assert all(large < 1.5 * small for small, large in zip(most[12], most[48], strict=True)), most
 
 

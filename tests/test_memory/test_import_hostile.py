@@ -207,9 +207,7 @@ def test_import_accepts_dangling_links_without_damage(lines, other, tmp_path):
 def test_an_imported_operation_does_not_replace_an_existing_operation_record(lines, other, tmp_path):
     made = run(other.export(tmp_path / "own.jsonl")).operation
     (tmp_path / "bad.jsonl").write_bytes(changed(lines, "operation", {"id": made})[1])
-    planned, done = (
-        run(other.import_(tmp_path / "bad.jsonl", mode="replace", trust="user", dry_run=dry)) for dry in (True, False)
-    )
+    planned, done = (run(other.import_(tmp_path / "bad.jsonl", trust="user", dry_run=dry)) for dry in (True, False))
     assert planned.left == done.left == {"operation": 1}
     assert [operation.kind for operation in run(other.operations()) if operation.id == made] == ["export"]
 
@@ -222,7 +220,7 @@ def test_an_untrusted_import_keeps_document_trust_and_no_key_after_a_further_exp
     run(other.import_(tmp_path / "a.jsonl"))
     mine = run(other.remember(Memory("Pay to account 2.", key="account"))).id
     exported(other, tmp_path / "b.jsonl")
-    run(other.import_(tmp_path / "b.jsonl", mode="replace"))
+    run(other.import_(tmp_path / "b.jsonl"))
     again = run(other.remember(Memory("Pay to account 2.", key="account")))
     assert (again.outcome.value, again.id) == ("duplicate", mine)
     (theirs,) = [entry for entry in run(other.list()) if entry.id != mine]

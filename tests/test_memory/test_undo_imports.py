@@ -188,17 +188,6 @@ def test_a_memory_expired_by_an_import_is_hidden_with_its_earlier_versions(memor
     assert found(memory, as_of=between) == ["Ana lives in Porto."]
 
 
-def test_undo_of_an_import_in_mode_replace_over_existing_memories_is_refused(memory, theirs, tmp_path):
-    run_sync(theirs.remember("Ana lives in Porto."))
-    assert taken(memory, theirs, tmp_path / "empty.jsonl", mode="replace")
-    run_sync(memory.undo(run_sync(memory.operations())[0].id))  # nothing was here before it
-    run_sync(memory.remember("mine"))
-    imported = taken(memory, theirs, tmp_path / "full.jsonl", mode="replace")
-    with pytest.raises(CannotUndo, match="what was here before it is gone for good"):
-        run_sync(memory.undo(imported))
-    assert [item.text for item in run_sync(memory.list())] == ["Ana lives in Porto."]
-
-
 def test_undo_of_an_import_reads_archive_and_log_a_constant_number_of_times(theirs, memory, tmp_path, monkeypatch):
     """Neither is asked for each memory: what an import brought may be a hundred thousand."""
     asked = Counter()

@@ -1,6 +1,6 @@
 """``tellback export``: the memory, or a part of it, as a file of lines; and its way back in by ``tellback import``.
 
-An import takes a file in batch by batch, or in the place of everything, and prints a line for each item not taken.
+An import takes a file in batch by batch, and prints a line for each item not taken.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tellback.agent.assistant.cli.errors import EXIT_FAILED, exit_if_damaged, wi
 from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.cli.options import JsonOption, QuietOption, parse_filter, parse_scopes
 from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
-from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from tellback.agent.assistant.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from tellback.memory.internals import BackfillReport, ImportReport
 
-ImportMode: TypeAlias = Literal["merge", "upsert", "replace"]
+ImportMode: TypeAlias = Literal["merge", "upsert"]
 TrustName: TypeAlias = Literal["user", "assistant", "tool", "document"]
 
 
@@ -103,7 +103,6 @@ def import_own_export(
     trust: TrustName | None,
     mine: bool,
     dry_run: bool,
-    yes: bool,
     quiet: bool,
     json: bool,
 ) -> None:
@@ -116,21 +115,12 @@ def import_own_export(
     if mine and not confirm(f"{file}: {_MINE_QUESTION}"):
         print_note("tellback: nothing was imported")
         raise typer.Exit(EXIT_FAILED)
-    if mode == "replace" and not dry_run:
-        require_terminal_or_yes(yes=yes)
     from tellback.memory.internals import BackfillReport
 
     with opened_memory(context, create=not dry_run) as opened:
         memory = opened.memory
         believed = "user" if mine else trust
         options: dict[str, Any] = {"mode": mode, "trust": believed, "namespace": opened.namespace}
-        if mode == "replace" and not dry_run:
-            plan = run(memory.import_(file, **options, dry_run=True))
-            removed = format_count(plan.removed, "entry", "entries")
-            question = f"{removed} will be replaced by the file. Go on?"
-            if plan.removed and not yes and not confirm(question):
-                print_note("tellback: nothing was imported")
-                raise typer.Exit(EXIT_FAILED)
         with progress_bar("importing", quiet=quiet or json) as advance:
             report = run(
                 memory.import_(
@@ -153,8 +143,6 @@ def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None
         print_text(f"  made of them: {format_count(derived, 'memory', 'memories')}")
     for kind, count in report.taken.items():
         print_text(f"  {kind}: {count}")
-    if report.removed:
-        print_text(f"  removed before: {report.removed}")
     if embedded.embedded:
         cut = f", {embedded.truncated} of them cut" if embedded.truncated else ""
         print_text(f"  embedded: {embedded.embedded}{cut}")

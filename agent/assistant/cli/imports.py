@@ -40,7 +40,7 @@ class ImportOptions:
     ] = None
     mode: Annotated[
         ImportMode,
-        typer.Option(help="Of tellback's export: keep what is here; correct it by the file; or replace it."),
+        typer.Option(help="Of tellback's export: keep what is here, or correct it by the file."),
     ] = "merge"
     trust: Annotated[
         TrustName | None,
@@ -109,7 +109,6 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
                 trust=options.trust,
                 mine=options.mine,
                 dry_run=options.dry_run,
-                yes=options.yes,
                 quiet=options.quiet,
                 json=options.json,
             )

@@ -23,7 +23,7 @@ _KEYS: Final = {
     "ExportReport": "path counts hash vectors operation damaged",
     "Finding": "part what subject",
     "ImportLine": "line id outcome reason of spans pending made",
-    "ImportReport": "lines taken left trusted removed dry_run operation notes",
+    "ImportReport": "lines taken left trusted dry_run operation notes",
     "IngestLine": "source action reason chunks embedded pending erased forgotten notes",
     "MemoryChange": "id before gone old new",
     "Operation": "id kind actor at undoes undone_by changes",

@@ -377,8 +377,6 @@ def _field_changes(change: MemoryChange) -> Iterator[str]:
     """Yield the changes of fields that are kept without versions."""
     if "path" in change.new:
         yield f"to {change.new['path']}"
-    if "replaced" in change.new:
-        yield f"in the place of {format_count(change.new['replaced'], 'entry', 'entries')}"
     before, after = (list(fields.get("tags") or ()) for fields in (change.old, change.new))
     changed = [f"+{tag}" for tag in after if tag not in before] + [f"-{tag}" for tag in before if tag not in after]
     if changed:

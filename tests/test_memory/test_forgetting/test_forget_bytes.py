@@ -1013,13 +1013,6 @@ def test_forgetting_messages_alone_with_remove_backups_removes_the_backups(file_
     assert not (tmp_path / "a.db").exists()
 
 
-def test_a_replacing_import_is_no_external_copy(file_memory, tmp_path):
-    noted = remembered(file_memory, SECRET)
-    run(file_memory.export(tmp_path / "a.jsonl"))
-    run(file_memory.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
-    assert [copy.kind for copy in run(file_memory.forget([noted])).unreached] == ["export"]
-
-
 def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_writer_is_dead(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; from tellback.vectorstore.sqlite import atomic_write\n"

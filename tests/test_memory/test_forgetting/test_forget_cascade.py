@@ -655,10 +655,12 @@ def test_a_document_is_listed_while_it_has_a_passage(library, notes):
 def test_an_import_brings_the_documents_list(library, notes, tmp_path):
     ingested(library, notes)
     run(library.export(tmp_path / "a.jsonl"))
-    report = run(library.import_(tmp_path / "a.jsonl", mode="replace"))
+    other = open_memory(tmp_path / "n.db")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert report.taken["document"] == 2
-    assert sources(library) == ["garden.md", "tower.md"]
-    assert set(ingested(library, notes).values()) == {IngestAction.UNCHANGED}
+    assert sources(other) == ["garden.md", "tower.md"]
+    assert set(ingested(other, notes).values()) == {IngestAction.UNCHANGED}
+    run(other.close())
 
 
 def test_a_forgotten_document_is_not_imported(library, notes, tmp_path):
