@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Unpack
 
 from tellback.agent.errors import ArgumentError
 from tellback.memory import Memory, Message, RecallResult, Report
@@ -14,6 +14,9 @@ from tellback.memory.internals import SCOPES, Passages, Profile
 if TYPE_CHECKING:
     from tellback.memory import HistoryStorage, RecallOptions
     from tellback.vectorstore import Filter, VectorStore
+
+NOT_SENSITIVE_FILTER: Final[Filter] = {"sensitive": {"$ne": True}}
+"""Filter of the memories that a remote model may be shown, unless the setting allows more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

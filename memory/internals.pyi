@@ -2,7 +2,6 @@
 
 from .backup_files import is_backup_due as is_backup_due
 from .backup_files import was_tried as was_tried
-from .backups import BackupFile as BackupFile
 from .backups import known_backups as known_backups
 from .backups import make_daily_backup as make_daily_backup
 from .backups import remove_backup as remove_backup
@@ -68,6 +67,7 @@ from .partitions import CONVERSATION as CONVERSATION
 from .partitions import DOCUMENTS as DOCUMENTS
 from .partitions import lane_counts as lane_counts
 from .partitions import store_namespace as store_namespace
+from .results import Conflict as Conflict
 from .results import MemoryPage as MemoryPage
 from .results import Omitted as Omitted
 from .results import Outcome as Outcome

@@ -57,6 +57,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"events"},
         {"turn_store"},
         {"context"},
+        {"desk"},
         {"callables", "testing", "tools"},
         {"middleware"},
         {"tool_executor"},

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tellback.agent.agent import Agent
     from tellback.agent.agent_memory import PassageRetriever
     from tellback.agent.context.line_writer import LineWriter
+    from tellback.agent.desk.desk import MemoryDesk
     from tellback.agent.mcp.client import McpTools
     from tellback.agent.mcp.settings import McpServer
     from tellback.agent.providers.base import ModelSettings, Provider
@@ -62,6 +63,13 @@ class OpenedMemory:
     def namespace(self) -> str:
         """Namespace of the settings."""
         return self.settings.namespace
+
+    @property
+    def desk(self) -> MemoryDesk:
+        """Desk of the namespace for the user, who sees all of it."""
+        from tellback.agent.desk.desk import MemoryDesk
+
+        return MemoryDesk(memory=self.memory, namespace=self.namespace, sensitive=True)
 
     @property
     def analyzer(self) -> Analyzer:

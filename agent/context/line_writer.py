@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
 from typing import Any, Final
 
+from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER
 from tellback.agent.context.control_markup import defuse
-from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from tellback.agent.context.model_question import ask_model
 from tellback.agent.errors import AgentError, ArgumentError, check_count
 from tellback.agent.providers.base import ModelSettings, Provider, Request

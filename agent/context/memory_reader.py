@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from tellback.agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
+from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER, AgentMemory, MemoryOptions, PassageRetriever
 from tellback.agent.context.summarizer import Summarizer
 from tellback.agent.context_items import ContextItem, item_from_hit, item_from_passage, with_standing
 from tellback.agent.errors import ArgumentError
@@ -146,8 +146,6 @@ class HistoryReader:
 
 T = TypeVar("T")
 
-NOT_SENSITIVE_FILTER = {"sensitive": {"$ne": True}}
-"""Filter of the memories that a remote model may be shown, unless the setting allows more."""
 _CONTEXT_TURNS = 3
 """Number of the user's last texts that a question may lean on."""
 _BELOW_LIMIT = "below the first {k} of what was found"

@@ -1,4 +1,4 @@
-"""Results of the tools of the memory server, as structured output. Values only."""
+"""Structured output of the tools of the memory server. Values only."""
 
 from __future__ import annotations
 
@@ -37,55 +37,11 @@ class FetchedDocument(BaseModel):
     metadata: dict[str, ShownText] = {}
 
 
-class MemoryItem(BaseModel):
-    """Memory or passage of a document, with its source."""
+class ShownMemory(BaseModel):
+    """Memory as a person is shown it before a change."""
 
     id: str
     text: ShownText
-    source: ShownText = ""
-    said_by: ShownText = ""
-    date: datetime | None = None
-    trust: str = ""
-    client: Annotated[ShownText, Field(description="Program through which it was stored, or last corrected.")] = ""
-    about: Annotated[ShownText, Field(description="What it is about, as it was stored; no evidence.")] = ""
-    tags: list[ShownText] = []
-    pinned: bool = False
-    outdated_by: Annotated[str | None, Field(description="Id of a newer statement about the same.")] = None
-    may_change: Annotated[str | None, Field(description="Id of an older statement that this may have changed.")] = None
-    cut: Annotated[bool, Field(description="The text is only the beginning; fetch gives the rest.")] = False
-
-
-class RecalledMemories(BaseModel):
-    """Memories about a question, best first."""
-
-    memories: list[MemoryItem]
-    note: str
-
-
-class MemoryList(BaseModel):
-    """Page of memories; *next_cursor* is that of the next page, None after the last."""
-
-    memories: list[MemoryItem]
-    next_cursor: str | None = None
-    note: str
-
-
-class ProfileItem(BaseModel):
-    """Memory about the user, or about the relative *subject* ("": the user), under a *topic*."""
-
-    memory: MemoryItem
-    subject: str = ""
-    topic: str = ""
-    until: Annotated[datetime | None, Field(description="When it ended, or something newer took its place.")] = None
-
-
-class UserProfile(BaseModel):
-    """Profile of the user: pinned memories, what is known by topic, and the newest memories."""
-
-    pinned: list[MemoryItem]
-    known: list[ProfileItem]
-    recent: list[MemoryItem]
-    note: str
 
 
 class DocumentLine(BaseModel):
@@ -129,4 +85,4 @@ class ChangeResult(BaseModel):
     ids: list[str] = []
     operation: Annotated[str | None, Field(description="Name of what was done, for `tellback undo`.")] = None
     confirm: Annotated[str | None, Field(description="Token for the second call, once the user agreed.")] = None
-    concerned: Annotated[list[MemoryItem], Field(description="Memories that it concerns.")] = []
+    concerned: Annotated[list[ShownMemory], Field(description="Memories that it concerns.")] = []

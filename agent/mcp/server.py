@@ -13,21 +13,15 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
+import pydantic_core
+
 from tellback.agent.context.rendering import DATA_RULES, ITEM_FORM
+from tellback.agent.desk.consent import ClientProgram, Question
 from tellback.agent.errors import AgentError, ToolFailed, shorten
-from tellback.agent.mcp.call import FailureLimit, McpCall
+from tellback.agent.mcp.failure_limit import FailureLimit
 from tellback.agent.mcp.memory_tools import MemoryServerTools, ToolReply
 from tellback.agent.mcp.resources import MemoryResources, answering
-from tellback.agent.mcp.results import (
-    ChangeResult,
-    DocumentList,
-    FetchedDocument,
-    MemoryList,
-    RecalledMemories,
-    SearchResults,
-    StoredMemory,
-    UserProfile,
-)
+from tellback.agent.mcp.results import ChangeResult, DocumentList, FetchedDocument, SearchResults, StoredMemory
 from tellback.agent.tools.schema import FunctionParameters, UntitledSchema
 from tellback.memory import MemoryLayerError
 from tellback.memory.internals import redact_secrets
@@ -57,10 +51,10 @@ self-contained sentence; when something remembered is wrong or no longer holds, 
 
 @dataclass(frozen=True, slots=True)
 class _ServedTool:
-    """Tool as it is served: its function, the type of its result, and the hints for clients."""
+    """Tool as it is served: its function, the type of its structured output, and the hints for clients."""
 
     function: Callable[..., Any]
-    output: type[BaseModel]
+    output: type[BaseModel] | None
     title: str
     read_only: bool = True
     destructive: bool = False
@@ -71,7 +65,12 @@ class _ServedTool:
         return self.function.__name__
 
     def parameters(self) -> FunctionParameters:
-        return FunctionParameters(MethodType(self.function, object()), McpCall)  # without "self"
+        return FunctionParameters(MethodType(self.function, object()), ClientProgram)  # without "self"
+
+    def output_schema(self) -> dict[str, Any] | None:
+        if self.output is None:
+            return None
+        return self.output.model_json_schema(mode="serialization", schema_generator=UntitledSchema)
 
 
 def _served_tools(*, read_only: bool) -> list[_ServedTool]:
@@ -79,10 +78,10 @@ def _served_tools(*, read_only: bool) -> list[_ServedTool]:
     served = [
         _ServedTool(tools.search, SearchResults, "Search memories and documents"),
         _ServedTool(tools.fetch, FetchedDocument, "Read one whole"),
-        _ServedTool(tools.recall, RecalledMemories, "Recall"),
-        _ServedTool(tools.profile, UserProfile, "Who the user is"),
-        _ServedTool(tools.list_memories, MemoryList, "List memories"),
-        _ServedTool(tools.search_documents, RecalledMemories, "Search documents"),
+        _ServedTool(tools.recall, None, "Recall"),
+        _ServedTool(tools.profile, None, "Who the user is"),
+        _ServedTool(tools.list_memories, None, "List memories"),
+        _ServedTool(tools.search_documents, None, "Search documents"),
         _ServedTool(tools.list_documents, DocumentList, "List documents"),
         _ServedTool(tools.remember, StoredMemory, "Remember", read_only=False),
         _ServedTool(tools.correct, ChangeResult, "Correct a memory", read_only=False, destructive=True),
@@ -117,7 +116,7 @@ class _Handlers:
                     title=tool.title,
                     description=self.parameters[name].description,
                     input_schema=self.parameters[name].schema,
-                    output_schema=tool.output.model_json_schema(mode="serialization", schema_generator=UntitledSchema),
+                    output_schema=tool.output_schema(),
                     annotations=mcp_types.ToolAnnotations(
                         title=tool.title,
                         read_only_hint=tool.read_only,
@@ -145,8 +144,8 @@ class _Handlers:
             return mcp_types.CallToolResult(
                 content=[mcp_types.TextContent(type="text", text=failure_sentence(error))], is_error=True
             )
-        structured = reply.output.model_dump(mode="json", exclude_defaults=True)
-        text = reply.output.model_dump_json(exclude_defaults=True) if reply.text is None else reply.text
+        structured = None if reply.output is None else reply.output.model_dump(mode="json", exclude_defaults=True)
+        text = pydantic_core.to_json(structured).decode() if reply.text is None else reply.text
         return mcp_types.CallToolResult(
             content=[mcp_types.TextContent(type="text", text=text)], structured_content=structured
         )
@@ -155,8 +154,11 @@ class _Handlers:
         tool = self.tools.get(params.name)
         if tool is None:
             raise ToolFailed(f"There is no tool {shorten(params.name, 80)!r}; there are {', '.join(self.tools)}.")
-        call = McpCall(client_name(context), lambda question: _ask(context, params, question))
-        arguments = self.parameters[tool.name].checked(params.arguments or {}, call)
+
+        async def ask(question: Question) -> bool | None:
+            return await _ask(context, params, (await self.service()).question(question))
+
+        arguments = self.parameters[tool.name].checked(params.arguments or {}, ClientProgram(client_name(context), ask))
         reply: ToolReply = await tool.function(await self.service(), **arguments)
         return reply
 

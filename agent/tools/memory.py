@@ -11,32 +11,28 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
 from tellback.agent.context.control_markup import defuse
-from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from tellback.agent.context.rendering import render_items
 from tellback.agent.context_items import item_from_hit, with_standing
+from tellback.agent.desk.consent import RunModel
+from tellback.agent.desk.desk import MemoryDesk
 from tellback.agent.errors import ArgumentError, ToolFailed
 from tellback.agent.events import MemoryDegraded
 from tellback.agent.results import MemoryAccess, MemoryPart
 from tellback.agent.tools.base import ToolContext
 from tellback.agent.tools.function import FunctionTool
-from tellback.agent.topics import AboutLine, nearest_topics, topics_note
+from tellback.agent.topics import AboutLine, topics_note
 from tellback.memory import Hit, LongTermMemory, Memory, MemoryLayerError, RecallResult, Trust
-from tellback.memory.internals import Actor, Outcome, Passages, redact_secrets
+from tellback.memory.internals import Outcome, Passages, redact_secrets
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")
 _CHANGING_TOOLS = ("correct_memory", "replace_memory", "forget_memory")
 ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, *_CHANGING_TOOLS)
-ModelActor: TypeAlias = Literal["assistant", "tool", "document"]
-_ACTORS_BY_TRUST: dict[Trust, ModelActor] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
-_MODEL_ACTORS = frozenset({"assistant", *_ACTORS_BY_TRUST.values()})
-
 FactText: TypeAlias = Annotated[str, Field(min_length=1, description="One fact, understandable by itself.")]
 _PARTLY_SEARCHED = "a part of the search failed, so there may be more"
 
@@ -102,8 +98,17 @@ class _MemoryTools:
     users_words: bool
     sensitive: bool
 
-    def _namespace(self, context: ToolContext) -> str:
-        return context.namespace if self.namespace is None else self.namespace
+    def _desk(self, context: ToolContext) -> MemoryDesk:
+        namespace = context.namespace if self.namespace is None else self.namespace
+        return MemoryDesk(
+            memory=self.memory,
+            namespace=namespace,
+            sensitive=self.sensitive,
+            ids_from="search_memory shows ids",
+        )
+
+    def _model(self, context: ToolContext) -> RunModel:
+        return RunModel(trust=context.trust, approved=context.approved, users_words=self.users_words)
 
     async def search_memory(
         self,
@@ -112,9 +117,8 @@ class _MemoryTools:
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
         """Search the long-term memory for more than is shown: what was said, noted or read before."""
-        where = None if self.sensitive else NOT_SENSITIVE_FILTER
         began = time.perf_counter()
-        result = await self.memory.recall(query, limit, namespace=self._namespace(context), where=where)
+        result = await self._desk(context).recall(query, limit)
         note = await search_note("recall", result, time.perf_counter() - began, context)
         if not result:
             return f"No memory was found ({note})." if result.degraded else "Nothing is remembered about this."
@@ -122,12 +126,9 @@ class _MemoryTools:
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Read memories whole."""
-        known = [
-            memory for memory in await self.memory.get(ids, namespace=self._namespace(context)) if memory is not None
-        ]
-        shown = {memory.id: memory for memory in known if self.sensitive or not memory.sensitive}
-        missing = [id for id in ids if id not in shown]
-        text = _render_hits([Hit(memory, 0.0) for memory in known if memory.id in shown], "Memories:", context)
+        memories = await self._desk(context).get(ids)
+        missing = [id for id, memory in zip(ids, memories, strict=True) if memory is None]
+        text = _render_hits([Hit(memory, 0.0) for memory in memories if memory is not None], "Memories:", context)
         note = f"No memory has the id {', '.join(missing)}." if missing else ""
         return "\n".join(part for part in (text, note) if part)
 
@@ -149,8 +150,7 @@ class _MemoryTools:
         self, ids: MemoryIds, text: FactText, context: ToolContext, about: AboutLine = None
     ) -> str:
         """Note what has changed: the memories *ids* held until now, and from now on this does. Nothing is erased."""
-        approved_by = await self._authorize(ids, context)
-        return await self._note(text, context, about, replaces=tuple(ids), approved_by=approved_by)
+        return await self._note(text, context, about, replaces=ids)
 
     async def _note(
         self,
@@ -159,29 +159,15 @@ class _MemoryTools:
         about: str | None,
         *,
         tags: tuple[str, ...] = (),
-        replaces: tuple[str, ...] = (),
-        approved_by: Actor | None = None,
+        replaces: Sequence[str] = (),
     ) -> str:
         """Store a note of the model; return its id and the nearest topics, in words."""
-        actor, namespace = _actor_of_call(context), self._namespace(context)
-        note = Memory(
-            text,
-            kind="note",
-            about=about or "",
-            tags=tags,
-            session=context.session or None,
-            trust=Trust(actor),
-            actor=actor,
-            replaces=replaces,
-        )
-        where = None if self.sensitive else NOT_SENSITIVE_FILTER
+        desk, note = self._desk(context), Memory(text, about=about or "", tags=tags, session=context.session or None)
         with _failing():
-            report = await self.memory.remember(note, namespace=namespace, approved_by=approved_by)
+            report = await desk.remember(self._model(context), note, replaces=replaces)
             if report.outcome == Outcome.REJECTED:
                 raise ToolFailed(f"not stored: {report.reason}")
-            nearest = await nearest_topics(
-                self.memory, text, about or "", own=report.id, namespace=namespace, where=where
-            )
+            nearest = await desk.topics(text, about or "", own=report.id)
         context.scope.trust.record(*(topic.trust for topic in nearest))
         topics = ((topic.id, defuse(topic.about)) for topic in nearest)
         older = "" if report.may_replace is None else f" It may replace {report.may_replace}."
@@ -194,52 +180,16 @@ class _MemoryTools:
         context: ToolContext,
     ) -> str:
         """Put right what a memory says; the old version stays in its history."""
-        approved_by = await self._authorize([id], context)
-        actor = _actor_of_change(context, approved_by)
         with _failing():
-            report = await self.memory.correct(
-                id, text, namespace=self._namespace(context), actor=actor, approved_by=approved_by
-            )
-        return f"Corrected {report.id}."
+            change = await self._desk(context).correct(self._model(context), id, text)
+        return f"Corrected {change.report.id if change.report else id}."
 
     async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
-        approved_by = await self._authorize(ids, context)
-        actor = _actor_of_change(context, approved_by)
-        forget = partial(
-            self.memory.forget, ids, namespace=self._namespace(context), actor=actor, approved_by=approved_by
-        )
         with _failing():
-            preview = await forget(dry_run=True)
-            # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
-            await self._changeable([*preview.derived, *preview.also], context, of="what would go with it")
-            receipt = await forget()
-        return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
-
-    async def _authorize(self, ids: Sequence[str], context: ToolContext) -> Actor | None:
-        """Return the actor that approved the change, None for none; raise ``ToolFailed`` where it is not allowed.
-
-        Refused are unknown memories, memories that no model wrote (unless ``users_words`` is set), and without approval
-        every change after reading a tool's or a document's words. For a memory that a model wrote, the approval of this
-        call counts as the assistant's: the note does not become the user's word.
-        """
-        if context.trust.rank > Trust.ASSISTANT.rank and not context.approved:
-            raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
-        if not all(map(_is_written_by_model, await self._changeable(ids, context))):
-            return "user"
-        return "assistant" if context.approved else None
-
-    async def _changeable(self, ids: Sequence[str], context: ToolContext, *, of: str = "") -> list[Memory]:
-        """Return the memories, if all are known and may be changed; *of* says in an error how they are concerned."""
-        memories: list[Memory] = []
-        for id, memory in zip(ids, await self.memory.get(ids, namespace=self._namespace(context)), strict=True):
-            if memory is None:
-                raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
-            if not (_is_written_by_model(memory) or self.users_words):
-                subject = f"{id}, {of}," if of else id
-                raise ToolFailed(f"{subject} is not a note of yours; only the user can change or remove it")
-            memories.append(memory)
-        return memories
+            change = await self._desk(context).forget(self._model(context), ids)
+        gone = change.receipt.memories if change.done and change.receipt is not None else ()
+        return f"Forgotten: {', '.join(gone) or 'none'}."
 
 
 @contextmanager
@@ -249,22 +199,6 @@ def _failing() -> Iterator[None]:
         yield
     except MemoryLayerError as error:
         raise ToolFailed(str(error)) from error
-
-
-def _actor_of_call(context: ToolContext) -> ModelActor:
-    """Return the actor of a write: the least trusted that the run has read, the model itself at most."""
-    return _ACTORS_BY_TRUST.get(context.trust, "assistant")
-
-
-def _actor_of_change(context: ToolContext, approved_by: Actor | None) -> Actor:
-    """Return the actor that answers for a change: the user, where the user has approved this very call."""
-    return "user" if approved_by == "user" and context.approved else _actor_of_call(context)
-
-
-def _is_written_by_model(memory: Memory) -> bool:
-    """Return whether a model wrote *memory*; passages of documents cannot be changed here."""
-    is_passage = memory.source is not None and memory.source.document is not None
-    return memory.actor in _MODEL_ACTORS and memory.trust != Trust.USER and not is_passage
 
 
 def _render_hits(hits: Sequence[Hit], heading: str, context: ToolContext) -> str:

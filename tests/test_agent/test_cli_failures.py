@@ -289,6 +289,30 @@ def test_a_reading_command_without_a_memory_file_fails_in_one_line_and_creates_n
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ingest", "http://127.0.0.1:9/page"],
+        ["ingest", "http://ana:heron@pages.example/"],
+        ["remember", "I like tea.", "--key", ""],
+        ["remember", "I like tea.", "--replaces", "gone"],
+    ],
+)
+def test_refused_input_makes_no_memory_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert run_command_line(["--memory", str(tmp_path / "m.db"), *words]) == EXIT_USAGE
+    assert "tellback: " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_import_of_no_conversation_makes_no_memory_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "export").mkdir()
+    run_command_line(["--memory", str(tmp_path / "m.db"), "import", "--from", "chatgpt", str(tmp_path / "export")])
+    assert "no conversation of ChatGPT" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["export"]
+
+
 def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_file() -> None:
     others = {"chat", "init", "ingest", "remember", "import", "config", "doctor", "help", "install", "pause", "resume"}
     others |= {

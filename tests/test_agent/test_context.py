@@ -19,7 +19,7 @@ from tellback.agent.context.control_markup import WRAPPER_TAGS, defuse
 from tellback.agent.context.memory_reader import GatheredContext, SessionHistory, above_floor
 from tellback.agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
 from tellback.agent.context_items import ContextItem, citations_in
-from tellback.agent.mcp.results import FetchedDocument, MemoryItem
+from tellback.agent.mcp.results import FetchedDocument, ShownMemory
 from tellback.agent.providers.base import ToolSpec
 from tellback.memory import EstimatingCounter, FixedWindow, Message, RecallResult, message_tokens
 from tellback.memory import ToolCallBlock as Call
@@ -102,7 +102,7 @@ def test_markup_of_clients_and_models_in_stored_text_is_defused_wherever_a_model
     faces = [
         render_items([item(1, text, source=name, speaker=name)], "Data"),
         item_line(item(1, text)),
-        MemoryItem(id="m1", text=text, source=name, said_by=name, tags=[name]).model_dump_json(),
+        ShownMemory(id="m1", text=text).model_dump_json(),
         FetchedDocument(id="m1", title=text, text=text, url="", metadata={"source": name}).model_dump_json(),
     ]
     for face in faces:

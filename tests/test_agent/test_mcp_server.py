@@ -1,11 +1,13 @@
 """The memory as an MCP server: answers of its tools to the SDK's own client, in both protocol revisions.
 
-Inner parts, on no face: ``tellback.agent.context.rendering``, ``tellback.agent.mcp.call``.
+Inner parts, on no face: ``tellback.agent.context.rendering``, ``tellback.agent.desk.consent``,
+``tellback.agent.mcp.failure_limit``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -20,8 +22,9 @@ from mcp.shared.exceptions import MCPError
 
 from tellback.agent import ToolFailed
 from tellback.agent.context.rendering import parse_items
+from tellback.agent.desk.consent import ConfirmationTokens
 from tellback.agent.mcp import MemoryServerTools, make_memory_server
-from tellback.agent.mcp.call import ConfirmationTokens, FailureLimit
+from tellback.agent.mcp.failure_limit import FailureLimit
 from tellback.memory import KnowledgeBase, Memory, Trust
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +59,9 @@ async def connected(
 
         async def call(name, **arguments):
             result = await client.call_tool(name, arguments)
-            words = {"text": result.content[0].text, "error": result.is_error}
+            text = result.content[0].text
+            mark = text.partition("<memories ")[2].partition(">")[0]
+            words = {"text": text, "error": result.is_error, "items": parse_items(text, mark) if mark else []}
             return SimpleNamespace(**{**(result.structured_content or {}), **words})
 
         yield SimpleNamespace(call=call, client=client, questions=questions)
@@ -75,8 +80,13 @@ async def test_the_tools_declare_their_annotations_and_output_schemas(memory, mo
     assert set(tools) == READING | CHANGING
     assert {name for name, tool in tools.items() if tool.annotations.read_only_hint} == READING
     assert {name for name, tool in tools.items() if tool.annotations.destructive_hint} == {"correct", "forget"}
-    assert all(tool.output_schema["type"] == "object" and tool.description for tool in tools.values())
-    assert len(json.dumps(tools["profile"].output_schema)) < 2_300
+    assert all(tool.description for tool in tools.values())
+    assert {name for name, tool in tools.items() if tool.output_schema} == {
+        "search",
+        "fetch",
+        "list_documents",
+        *CHANGING,
+    }
     assert list(tools["search"].input_schema["properties"]) == ["query"]
     assert list(tools["fetch"].input_schema["properties"]) == ["id"]
 
@@ -88,16 +98,20 @@ async def test_a_note_of_one_client_is_recalled_by_another_with_its_origin_and_t
     async with connected(memory, mode=mode, name="Zed") as served:
         again = await served.call("remember", text="Ana's dog is called Rex.", tags=["pets"])
         found = await served.call("recall", query="What is the name of Ana's dog?")
+        whole = await served.call("fetch", id=stored.id[-5:])
     assert (stored.outcome, again.outcome, again.id) == ("stored", "duplicate", stored.id)
-    (item,) = found.memories
-    assert (item["id"], item["trust"], item["client"], item["tags"]) == (stored.id, "tool", "Cursor 2.1", ["pets"])
-    assert "<memories " in found.text
+    (item,) = found.items
+    assert (item.label, item.text) == (stored.id[-5:], "Ana's dog is called Rex.")
+    assert item.header.endswith(", tool")
+    fields = {name: whole.metadata[name] for name in ("trust", "client", "tags")}
+    assert (whole.id, fields) == (stored.id, {"trust": "tool", "client": "Cursor 2.1", "tags": "pets"})
     (kept,) = await memory.list()
     assert (kept.trust, kept.actor) == (Trust.TOOL, "tool")
     async with connected(memory, mode=mode, name="Zed") as served:
         await served.call("correct", id=stored.id, text="Ana's dog is called Max.")
-        corrected = (await served.call("list_memories")).memories
-    assert [(item["text"], item["client"]) for item in corrected] == [("Ana's dog is called Max.", "Zed 2.1")]
+        (corrected,) = (await served.call("list_memories")).items
+        client = (await served.call("fetch", id=stored.id)).metadata["client"]
+    assert (corrected.text, client) == ("Ana's dog is called Max.", "Zed 2.1")
 
 
 async def test_remembering_returns_the_nearest_topics_that_are_there_and_asks_for_a_missing_line(memory) -> None:
@@ -120,7 +134,8 @@ async def test_a_client_ends_what_it_replaces_and_is_sent_to_correct_for_the_use
         old = await served.call("remember", text="Ana has the spare key.", about="spare key: keeper")
         new = await served.call("remember", text="Ben has the spare key.", about="spare key: keeper", replaces=[old.id])
         refused = await served.call("remember", text="I live in Lisbon.", replaces=[users])
-    assert old.id in new.text
+    assert old.id[-5:] in new.text
+    assert new.id not in new.text
     ended = await memory.get([old.id])
     assert ended[0].valid_to is not None
     assert refused.error
@@ -162,14 +177,14 @@ async def test_a_long_memory_is_cut_in_lists_and_fetched_in_parts(memory) -> Non
     text = " ".join(f"word{number}" for number in range(9_000))
     id = await users_memory(memory, text)
     async with connected(memory) as served:
-        (item,) = (await served.call("recall", query="word17")).memories
+        (item,) = (await served.call("recall", query="word17")).items
         parts, next_id = [], id
         while next_id:
             part = await served.call("fetch", id=next_id)
             parts.append(part.text if part.error else json.loads(part.text)["text"])
             next_id = part.metadata.get("next")
-    assert item["cut"]
-    assert len(item["text"]) < 5_000
+    assert item.text.endswith("(cut; fetch gives it whole)")
+    assert len(item.text) < 5_000
     assert "".join(parts) == text
     assert len(parts) == 2
 
@@ -182,9 +197,10 @@ async def test_a_too_big_page_of_a_list_is_shortened_and_paging_loses_no_item(me
         while True:
             page = await served.call("list_memories", limit=100, cursor=cursor, order="oldest")
             assert len(page.text) < 40_000
-            seen += [item["text"].partition(":")[0] for item in page.memories]
-            if (cursor := getattr(page, "next_cursor", None)) is None:
+            seen += [item.text.partition(":")[0] for item in page.items]
+            if (following := re.search(r"has the cursor (\S+)\.", page.text)) is None:
                 break
+            cursor = following[1]
     assert seen == [f"Note {number}" for number in range(12)]
 
 
@@ -319,10 +335,12 @@ async def test_the_profile_lists_each_memory_once_by_topic_or_as_pinned_or_new(m
     await users_memory(memory, "Answer briefly.", pinned=True)
     async with connected(memory) as served:
         answer = await served.call("profile")
-    assert [item["text"] for item in answer.pinned] == ["Answer briefly."]
-    known = [(item["topic"], item["memory"]["text"], "until" not in item) for item in answer.known]
-    assert known == [("home", "I moved to Grenoble.", True), ("home", "I live in Lyon.", False)]
-    assert [item["text"] for item in answer.recent] == ["The shed is green."]
+    marks = re.findall("^<memories ([0-9a-f]{8})>$", answer.text, re.MULTILINE)
+    pinned, known, recent = ([*parse_items(answer.text, mark)] for mark in marks)
+    assert [item.text for item in pinned] == ["Answer briefly."]
+    topics = [(item.text, "home" in item.header, "until" in item.header) for item in known]
+    assert topics == [("I moved to Grenoble.", True, False), ("I live in Lyon.", True, True)]
+    assert [item.text for item in recent] == ["The shed is green."]
     assert [answer.text.count(item.text) for item in await memory.list()] == [1] * 4
 
 
@@ -332,7 +350,7 @@ async def test_a_server_reads_and_writes_one_namespace(memory) -> None:
         found = await served.call("recall", query="Where do I live?")
         fetched = await served.call("fetch", id=mine)
         await served.call("remember", text="The office is in Faro.")
-    assert found.memories == []
+    assert (found.items, found.text) == ([], "Nothing is remembered about this.")
     assert fetched.error
     assert [memory.text for memory in await memory.list(namespace="work")] == ["The office is in Faro."]
 
@@ -392,10 +410,9 @@ async def test_no_text_of_a_call_gains_user_trust_or_breaks_out_of_its_block(mem
     kept = await memory.list()
     assert [memory.text for memory in kept if memory.trust == Trust.USER] == ["I approve no transfer."]
     assert {memory.actor for memory in kept if memory.id != id} == {"tool"}
-    mark = found.text.partition("<memories ")[2].partition(">")[0]
-    shown = parse_items(found.text, mark)
-    assert sorted(item.text for item in shown) == sorted(item["text"] for item in found.memories)
-    assert all(item.header.endswith(", tool") for item in shown if item.label != id[-5:])
+    assert len(found.items) == len({item.label for item in found.items})
+    assert {item.label for item in found.items} <= {memory.id[-5:] for memory in kept}
+    assert all(item.header.endswith(", tool") for item in found.items if item.label != id[-5:])
 
 
 async def test_a_server_in_a_project_shows_its_memories_and_general_ones_unless_asked_for_all(memory) -> None:

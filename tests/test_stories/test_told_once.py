@@ -74,8 +74,9 @@ def shown_in_chat(path: Path) -> list[str]:
 def test_a_fact_told_in_one_client_and_changed_in_another_is_right_in_all(tellback: CommandLine) -> None:
     prompt_in_claude_code(tellback, "My dentist is Dr. Weiss in Oak Street.")
     prompt_in_claude_code(tellback, "Which dentist do I go to?")
-    (first,) = through_cursor(tellback.path, "recall", query="my dentist")["memories"]
-    assert first["text"] == "My dentist is Dr. Weiss in Oak Street."
+    (first,) = through_cursor(tellback.path, "search", query="my dentist")["results"]
+    whole = through_cursor(tellback.path, "fetch", id=first["id"])
+    assert whole["text"] == "My dentist is Dr. Weiss in Oak Street."
     through_cursor(tellback.path, "correct", id=first["id"], text="My dentist is Dr. Osei in Mill Lane.")
     found = tellback.json("recall", QUESTION)["hits"]
     assert [hit["text"] for hit in found] == ["My dentist is Dr. Osei in Mill Lane."]

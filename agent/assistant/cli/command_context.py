@@ -111,6 +111,17 @@ def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = Fals
         start_if_due(settings)
 
 
+def trial_memory(context: typer.Context) -> OpenedMemory | None:
+    """Return an empty memory in this process where the memory file is missing, so that refused input makes no file."""
+    settings = _settings(context)
+    if os.path.lexists(settings.memory):
+        return None
+    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory import open_memory
+
+    return OpenedMemory(settings, open_memory("numpy:", choose_local=False))
+
+
 @contextmanager
 def opened_assistant(
     context: typer.Context, *, reads_only: bool, attached: PassageRetriever | None = None

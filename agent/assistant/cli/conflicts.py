@@ -35,7 +35,7 @@ def conflicts(
     number before a memory stands for it in other commands.
     """
     with opened_memory(context) as opened:
-        contradictions = run(opened.memory.conflicts(namespace=opened.namespace, limit=limit))
+        contradictions = run(opened.desk.conflicts(limit))
         memories = [memory for conflict in contradictions for memory in conflict.memories]
         if not json:
             keep_listing(
@@ -76,7 +76,7 @@ def settle(
     with opened_memory(context) as opened:
         ids = resolve_ids(opened, ids, changes=True)
         choice = {"newest": "newest", "most-trusted": "most trusted"}.get(keep) or resolve_id(opened, keep)
-        operation = run(opened.memory.settle(ids, keep=choice, namespace=opened.namespace))
+        operation = run(opened.desk.settle(ids, choice))
         memories = run(opened.memory.get(list(dict.fromkeys(ids)), namespace=opened.namespace))
     if json:
         print_json(operation)

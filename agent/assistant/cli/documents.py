@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run
+from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run, trial_memory
 from tellback.agent.assistant.cli.errors import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE, with_error_report
 from tellback.agent.assistant.cli.options import (
     DEFAULT_LIMIT,
@@ -37,6 +37,7 @@ from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_ye
 from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
+    from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.memory import KnowledgeBase
     from tellback.memory.internals import DocumentInfo, FileSelection, IngestLine, IngestProgress, IngestReport
 
@@ -106,20 +107,14 @@ def ingest(
     gone = [path for path in paths if not path.exists()]
     if gone and not exists:  # before a memory file is made for nothing
         raise _no_such_path(gone[0])
-    report = None
-    if not exists and not pages:
-        from tellback.memory.internals import plan_ingest
-
-        report = plan_ingest(paths, selection, trial=True)  # a memory file is made for something that can be read
-    if report is None or report.of("planned"):
+    # A memory file is made for something that can be read.
+    report = None if exists else _tried(context, paths, pages, selection)
+    if report is None or any(line.action not in _NOT_READ for line in report.lines):
         with opened_memory(context, create=True) as opened:
             knowledge = opened.knowledge(collection)
             _confirm_retiring(knowledge, gone, yes=yes)
             report = _ingest_with_progress(knowledge, paths, selection, again=again, quiet=json or quiet)
-            hosts = [host.strip() for host in settings.web_hosts.split(",") if host.strip()]
-            for page in pages:
-                read_page = run(knowledge.ingest_url(page, allowed_hosts=hosts, again=again))
-                report = replace(report, lines=report.lines + read_page.lines)
+            report = replace(report, lines=(*report.lines, *_page_lines(opened, knowledge, pages, again=again)))
     read = any(line.action not in _NOT_READ for line in report.lines)
     if json:
         print_json(report)
@@ -135,6 +130,28 @@ def ingest(
         raise typer.Exit(EXIT_USAGE)
     if not report.complete:
         raise typer.Exit(EXIT_PARTIAL)
+
+
+def _tried(
+    context: typer.Context, paths: Sequence[Path], pages: Sequence[str], selection: FileSelection
+) -> IngestReport:
+    """Return what would be read for a first memory: files as planned, and pages where there is no such file."""
+    from tellback.memory.internals import IngestReport, plan_ingest
+
+    report = plan_ingest(paths, selection, trial=True) if paths else IngestReport(())
+    trial = None if report.of("planned") else trial_memory(context)
+    if trial is None:
+        return report
+    return replace(report, lines=(*report.lines, *_page_lines(trial, trial.knowledge(), pages)))
+
+
+def _page_lines(
+    opened: OpenedMemory, knowledge: KnowledgeBase, pages: Sequence[str], *, again: bool = False
+) -> Iterator[IngestLine]:
+    """Read web pages, and yield the line of each."""
+    hosts = [host.strip() for host in opened.settings.web_hosts.split(",") if host.strip()]
+    for page in pages:
+        yield from run(knowledge.ingest_url(page, allowed_hosts=hosts, again=again)).lines
 
 
 def file_selection(
@@ -282,14 +299,6 @@ def _kind_of_file(line: IngestLine) -> str:
     return PurePath(line.source).suffix.lower() or "other"
 
 
-_SORT_KEYS: Final[dict[str, Callable[[DocumentInfo], Any]]] = {
-    "newest": lambda info: 0.0 if info.ingested is None else info.ingested.timestamp(),
-    "modified": lambda info: 0.0 if info.modified is None else info.modified.timestamp(),
-    "name": lambda info: info.source,
-    "chunks": lambda info: info.chunks,
-}
-
-
 @with_error_report
 def documents(
     context: typer.Context,
@@ -309,10 +318,8 @@ def documents(
 ) -> None:
     """List the documents that were ingested, the newest first."""
     with opened_memory(context) as opened:
-        every = [info for base in run(opened.knowledge_bases(collection)) for info in run(base.documents())]
-    wanted = (matching or "").casefold()
-    matches = [info for info in every if wanted in info.source.casefold() or wanted in info.title.casefold()]
-    matches = sorted(sorted(matches, key=_SORT_KEYS["name"]), key=_SORT_KEYS[sort], reverse=sort != "name")
+        matches = run(opened.desk.documents(matching or "", order=sort, collection=collection))
+        every = matches if matches or not matching else run(opened.desk.documents(collection=collection))
     shown = matches[: len(matches) if json and limit is None else limit or DEFAULT_LIMIT]
     if json:
         print_json({"documents": shown, "total": len(matches)})
@@ -323,7 +330,7 @@ def documents(
     if not matches:
         print_text(f"None of {format_count(len(every), 'document')} has that in its name or title.")
         return
-    several = len({info.collection for info in every}) > 1
+    several = len({info.collection for info in matches}) > 1
     names = [(f"{info.collection}: " if several else "") + _name_and_title(info) for info in shown]
     rows = [(str(info.chunks), format_day(info.ingested), name) for info, name in zip(shown, names, strict=True)]
     print_table(("chunks", "ingested", "document"), rows, full=full)

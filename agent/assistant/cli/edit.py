@@ -6,9 +6,9 @@ Each can be undone. The old version of a corrected memory stays in its history.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -49,6 +49,7 @@ from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.agent.desk.desk import Mark
     from tellback.memory.internals import Operation
 
 _OPERATION_PAGE = 100
@@ -75,22 +76,17 @@ def correct(
     The old version stays in its history. What looks like a secret is asked about as by `remember`, unless the memory
     is marked already.
     """
+    from tellback.agent.desk.consent import Person
+
     words = read_text_argument(text, name="TEXT", what="what it should say")
     start, stop = parse_time(valid_from, name="--valid-from"), parse_time(valid_to, name="--valid-to")
     with opened_memory(context) as opened:
         id = resolve_id(opened, id, changes=True)
-        (before,) = run(opened.memory.get([id], namespace=opened.namespace))
         marked = is_any_sensitive(opened, [id]) or confirm_sensitive(words, allowed=allow_sensitive)
-        correcting = opened.memory.correct(
-            id,
-            words,
-            valid_from=start,
-            valid_to=stop,
-            sensitive=marked,
-            about=about,
-            namespace=opened.namespace,
-        )
-        report = run(correcting)
+        fields: dict[str, Any] = {"about": about, "sensitive": marked, "valid_from": start, "valid_to": stop}
+        change = run(opened.desk.correct(Person(), id, words, **fields))
+        (before,), report = change.concerned, change.report
+        assert report is not None
     if json:
         print_json(report)
         return
@@ -99,8 +95,7 @@ def correct(
         return
     detail = str(report).removeprefix("stored").lstrip(", ")
     print_text(f"corrected {report.id}" + (f": {detail}" if detail else ""))
-    if before is not None:
-        print_difference(before.text, words)
+    print_difference(before.text, words)
     for derived in report.made:
         print_text(f"derived from it: {derived.id}: {derived}")
     for retired in report.retired:
@@ -108,13 +103,13 @@ def correct(
     _print_undo_hint(report.operation)
 
 
-def _marking(method: str, done: str, purpose: str) -> Callable[..., None]:
-    """Return a command that calls a *method* of the memory with ids; *done* is its report, *purpose* its help."""
+def _marking(mark: Mark, done: str, purpose: str) -> Callable[..., None]:
+    """Return a command that sets a *mark*; *done* is its report, *purpose* its help."""
 
     def command(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
-        _apply_change(context, ids, done, method, json=json)
+        _apply_change(context, ids, done, mark, json=json)
 
-    command.__name__, command.__doc__ = method, purpose
+    command.__name__, command.__doc__ = mark, purpose
     return with_error_report(command)
 
 
@@ -226,12 +221,11 @@ def _parse_end(text: str) -> datetime | None:
     return None if text == "never" else parse_time(text, name="--at", ahead=True)
 
 
-def _apply_change(context: typer.Context, ids: list[str], what: str, method: str, *values: object, json: bool) -> None:
-    """Call a *method* of the memory with the memories that *ids* name and *values*; print *what* was done to them."""
+def _apply_change(context: typer.Context, ids: list[str], what: str, mark: Mark, *values: object, json: bool) -> None:
+    """Set a *mark* of the memories that *ids* name, with *values*; print *what* was done to them."""
     with opened_memory(context) as opened:
         ids = resolve_ids(opened, ids, changes=True)
-        change: Awaitable[Operation | None] = getattr(opened.memory, method)(ids, *values, namespace=opened.namespace)
-        operation = run(change)
+        operation = run(opened.desk.mark(mark, ids, *values))
     done = None if operation is None else operation.id
     changed = [] if operation is None else [change.id for change in operation.changes]
     if json:
@@ -267,7 +261,7 @@ def undo(
     with opened_memory(context) as opened:
         if operation is not None:
             operation = resolve_operation(opened, operation)
-            done = run(opened.memory.undo(operation, namespace=opened.namespace))
+            done = run(opened.desk.undo(operation))
         else:
             require_terminal_or_yes(yes=yes)
             operation, done = _undo_last(opened, yes=yes)
@@ -305,7 +299,7 @@ def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
                 if not confirm("Take this back?"):
                     print_note("tellback: nothing was undone")
                     raise typer.Exit(EXIT_FAILED)
-            return last.id, run(opened.memory.undo(last.id, namespace=opened.namespace))
+            return last.id, run(opened.desk.undo(last.id))
         except CannotUndo as error:
             if last.kind == FORGET_KIND:
                 forgotten |= ids
@@ -325,8 +319,7 @@ def operations(
     """List what was done, the newest first."""
     with opened_memory(context) as opened:
         memory = None if of is None else resolve_id(opened, of)
-        log = opened.memory.operations(memory=memory, before=before, limit=limit + 1, namespace=opened.namespace)
-        log_entries = run(log)
+        log_entries = run(opened.desk.operations(memory=memory, before=before, limit=limit + 1))
         if not json:
             keep_listing("operations", opened, [operation.id for operation in log_entries[:limit]])
     page, more = log_entries[:limit], len(log_entries) > limit
@@ -355,7 +348,7 @@ def _standing_operations(opened: OpenedMemory) -> Iterator[Operation]:
     """Yield the operations in effect that were asked for, newest first: neither undone nor an undo themselves."""
     before: str | None = None
     while True:
-        page = run(opened.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=opened.namespace))
+        page = run(opened.desk.operations(before=before, limit=_OPERATION_PAGE))
         for operation in page:
             if operation.undoes is None and operation.undone_by is None and operation.actor != "system":
                 yield operation

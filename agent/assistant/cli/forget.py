@@ -37,6 +37,7 @@ from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.agent.desk.consent import Person
     from tellback.memory import Memory, Receipt
 
 _LISTED_MEMORIES = 20
@@ -133,17 +134,20 @@ def _forget_confirmed(
     opened: OpenedMemory, selection: dict[str, Any], options: ForgetOptions
 ) -> tuple[Receipt, list[str]]:
     """Return the receipt, and a line for each of the first other memories that went because they repeat the words."""
-    memory, namespace = opened.memory, opened.namespace
+    from tellback.agent.desk.consent import Person, agree_as_asked
 
-    def call(**how: Any) -> Receipt:
-        if options.everything:
-            return run(memory.forget_namespace(namespace, **how))
-        return run(memory.forget(namespace=namespace, **selection, **how))
+    grace = None if options.grace is None else parse_duration(options.grace, name="--grace")
+    chosen: dict[str, Any] = {"everything": True} if options.everything else selection
 
-    lasting: dict[str, Any] = {"remove_backups": options.remove_backups}
-    if options.grace is not None:
-        lasting["grace"] = parse_duration(options.grace, name="--grace")
-    plan = call(dry_run=True)
+    def forget(by: Person) -> Receipt:
+        work = opened.desk.forget(
+            by, **chosen, grace=grace, remove_backups=options.remove_backups, dry_run=options.dry_run
+        )
+        change = run(work)
+        assert change.receipt is not None
+        return change.receipt
+
+    plan = forget(Person())
     also = [] if options.json else _origin_lines(opened, plan.also)
     if options.dry_run or not (plan.ids or plan.messages or plan.versions):
         return plan, also
@@ -156,7 +160,7 @@ def _forget_confirmed(
         if not confirm(f"{_receipt_counts(plan)} will be gone for good. Go on?"):
             print_note("tellback: nothing was forgotten")
             raise typer.Exit(EXIT_FAILED)
-    return call(**lasting), also
+    return forget(Person(agree_as_asked)), also
 
 
 def _query_selection(

@@ -191,7 +191,7 @@ def _import_conversations(
     from tellback.agent.assistant.hooks.transcript_import import import_transcripts
 
     with (
-        _opened_for(context, dry_run=options.dry_run) as opened,
+        _opened_for(context, dry_run=options.dry_run or not paths) as opened,
         progress_bar("importing", quiet=options.quiet or options.json, in_bytes=True) as advance,
     ):
         report = run(

@@ -124,9 +124,8 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
     with opened_memory(context) as opened:
         if options.session is not None:
             filters["session"] = resolve_session(opened, options.session)
-        where = {**filters, "namespace": opened.namespace}
-        listing = opened.memory.list(order=options.sort, after=options.after, limit=options.limit, **where)
-        page, total = run(listing), run(opened.memory.count(**where))
+        listing = opened.desk.page(order=options.sort, after=options.after, limit=options.limit, **filters)
+        page, total = run(listing), run(opened.desk.count(**filters))
         if not options.json:
             keep_listing("memories", opened, [memory.id for memory in page], [memory.revision for memory in page])
     if options.json:

@@ -47,7 +47,7 @@ def profile(
     commands.
     """
     with opened_memory(context) as opened:
-        known = run(opened.memory.profile(namespace=opened.namespace, limit=_ALL if every else _LIMIT))
+        known = run(opened.desk.profile(_ALL if every else _LIMIT))
         memories = {entry.memory.id: entry.memory for entry in known}
         numbers = {id: number for number, id in enumerate(memories, start=1)}
         if not json:

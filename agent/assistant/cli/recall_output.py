@@ -55,10 +55,9 @@ def print_recall(
     """
     explain = options.get("explain", False)
     with opened_memory(settings) as opened:
-        recall_options: RecallOptions = {**options, "namespace": opened.namespace}
-        if narrow is not None:
-            recall_options = {**recall_options, **narrow(opened)}
-        result = run(opened.memory.recall(question, k, **recall_options))
+        narrowed: RecallOptions = {} if narrow is None else narrow(opened)
+        options |= narrowed
+        result = run(opened.desk.recall(question, k, **options))
         if not json:
             memories = [hit.memory for hit in result]
             keep_listing(

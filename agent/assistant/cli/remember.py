@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run, trial_memory
 from tellback.agent.assistant.cli.errors import EXIT_USAGE, with_error_report
 from tellback.agent.assistant.cli.options import JsonOption, parse_scopes, with_options
 from tellback.agent.assistant.cli.output import fit_line, format_minute, one_line, print_json, print_note, print_text
@@ -84,11 +84,14 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
     """
     compute_in_one_thread()
     item = options.memory(read_text_argument(options.text, name="TEXT", what="something to remember"))
+    from tellback.agent.desk.consent import Person
     from tellback.memory.internals import Outcome
 
+    if (trial := trial_memory(context)) is not None:
+        run(trial.desk.remember(Person(), item, replaces=options.replaces or ()))
     with opened_memory(context, create=True) as opened:
         replaces = resolve_ids(opened, options.replaces or (), changes=True)
-        report = run(opened.memory.remember(item, replaces=replaces, namespace=opened.namespace))
+        report = run(opened.desk.remember(Person(), item, replaces=replaces))
         concerned = [*report.replaced, *filter(None, [report.may_replace])]
         older = [] if options.json else run(opened.memory.get(concerned, namespace=opened.namespace))
     if options.json:

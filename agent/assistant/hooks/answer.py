@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER
 from tellback.agent.assistant.clients.client import HookClient
 from tellback.agent.assistant.clients.hook_payload import ClientEvent, HookMoment
 from tellback.agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
@@ -19,7 +20,7 @@ from tellback.agent.assistant.hooks.capture import CHECKPOINT, SHOWN, session_na
 from tellback.agent.assistant.hooks.context_block import BRIEFING_HEADING, PROMPT_HEADING, context_block
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
-from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, NOT_SENSITIVE_FILTER, above_floor
+from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
 from tellback.agent.context_items import ContextItem, item_from_hit
 from tellback.memory import Hit, LongTermMemory, Memory, default_counter
 from tellback.memory.internals import StoredMessage, UtteranceKind, classify_utterance

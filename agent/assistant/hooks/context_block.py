@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from tellback.agent.context.control_markup import BLOCK_TAG, defuse
 from tellback.agent.context.rendering import DATA_RULES, ITEM_FORM, render_item, unused_mark
 from tellback.agent.context_items import ContextItem, with_standing
+from tellback.agent.short_ids import short_id
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 PROMPT_HEADING = f"What the user's own long-term memory holds on this, newest first: {ITEM_FORM}. {DATA_RULES}"
@@ -51,4 +52,4 @@ def item_line(item: ContextItem) -> str:
     text = " ".join(defuse(item.text).split())  # before its lines are joined: role markers begin a line
     if len(text) > _EXCERPT_CHARACTERS:
         text = text[:_EXCERPT_CHARACTERS].rstrip() + " …"
-    return render_item(replace(item, text=text), by_id=True)
+    return render_item(replace(item, id=short_id(item.id), text=text), by_id=True)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BaseModel, Field
 
 from tellback.agent.agent import Agent
+from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER
 from tellback.agent.assistant.clients.typed_text import split_pasted
 from tellback.agent.configuration import AgentSettings
-from tellback.agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from tellback.agent.context.rendering import ITEM_FORM, render_items, unused_mark
 from tellback.agent.context_items import item_from_hit, with_standing
 from tellback.agent.results import Usage
