@@ -659,7 +659,8 @@ def test_an_import_brings_the_documents_list(library, notes, tmp_path):
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert report.taken["document"] == 2
     assert sources(other) == ["garden.md", "tower.md"]
-    assert set(ingested(other, notes).values()) == {IngestAction.UNCHANGED}
+    assert set(ingested(other, notes).values()) == {IngestAction.UPDATED}  # each file hashes by a secret of its own
+    assert sources(other) == ["garden.md", "tower.md"]
     run(other.close())
 
 
