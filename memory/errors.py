@@ -178,6 +178,9 @@ class HttpTimeout(HttpError):
 class HttpStatusError(HttpError):
     """The server answered with an error status; *retry_after* in seconds when it named one."""
 
+    body: bytes = b""
+    """The answer as it came; it may repeat what was sent."""
+
 
 class LoadError(MemoryLayerError):
     """A document could not be read."""

@@ -33,7 +33,7 @@ from tellback.agent.providers.base import (
 from tellback.agent.providers.document_blocks import with_documents_as_text
 from tellback.agent.providers.inline_thinking import InlineThinkingSplitter
 from tellback.agent.results import StopReason
-from tellback.memory.http import HttpClient, HttpConnectError, HttpError, HttpWait, ServerEvent
+from tellback.memory.http import HttpClient, HttpConnectError, HttpError, HttpStatusError, HttpWait, ServerEvent
 from tellback.memory.internals import is_loopback
 
 _COMPLAINT_LENGTH = 300
@@ -98,6 +98,8 @@ class ProviderEndpoint:
             problem = redact_key(f"{error} ({hint})" if hint else str(error), self.key)
             if error.status in _OVERFLOW_STATUSES and _CONTEXT_OVERFLOW.search(str(error)):
                 raise ContextOverflow(problem, provider=self.name, status=error.status) from error
+            if isinstance(error, HttpStatusError) and (unreadable := self._unreadable_call(_error_in(error), problem)):
+                raise unreadable from error
             unreached = error.retriable if isinstance(error, HttpConnectError) else None
             raise ProviderError(
                 problem, provider=self.name, status=error.status, retry_after=error.retry_after, transient=unreached
@@ -122,10 +124,15 @@ class ProviderEndpoint:
         problem = f"failed in the middle of the reply: {line}"
         if _CONTEXT_OVERFLOW.search(searched):
             return ContextOverflow(problem, provider=self.name)
-        if fields.get("code") == _TOOL_USE_FAILED:
-            generation = redact_key(text_or_empty(fields.get("failed_generation")), self.key)
-            return UnreadableToolCall(problem, provider=self.name, generation=generation)
-        return ProviderError(problem, provider=self.name, transient=transient)
+        unreadable = self._unreadable_call(fields, problem)
+        return unreadable or ProviderError(problem, provider=self.name, transient=transient)
+
+    def _unreadable_call(self, fields: dict[str, Any], problem: str) -> UnreadableToolCall | None:
+        """Return the error for *fields* that say that the server could not read a tool call; None for any other."""
+        if fields.get("code") != _TOOL_USE_FAILED:
+            return None
+        generation = redact_key(text_or_empty(fields.get("failed_generation")), self.key)
+        return UnreadableToolCall(problem, provider=self.name, generation=generation)
 
     def object_of(self, data: str) -> dict[str, Any]:
         """Return *data* as a JSON object; raise ``ProviderError`` where it is none."""
@@ -192,6 +199,14 @@ def redacted_url(url: str) -> str:
 def redact_key(text: str, key: str) -> str:
     """Return *text* without *key*; a placeholder of a few letters ("x", "no") is none, and is in every sentence."""
     return text.replace(key, "[hidden]") if len(key) >= _MIN_KEY_LENGTH else text
+
+
+def _error_in(refusal: HttpStatusError) -> dict[str, Any]:
+    """Return the error object in the answer of a server that refused; an empty one where there is none."""
+    try:
+        return object_field(json.loads(refusal.body), "error")
+    except (ValueError, RecursionError):
+        return {}
 
 
 def text_or_empty(value: Any) -> str:

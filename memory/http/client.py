@@ -213,7 +213,7 @@ class HttpClient:
         if wait is not None:
             problem += f"; asks to wait {wait:g} s"
         refusal = HttpStatusError(safe_url(url), problem, status=status, retry_after=wait)
-        refusal.retriable = is_retriable(status, response.headers)
+        refusal.retriable, refusal.body = is_retriable(status, response.headers), body
         raise refusal
 
     async def _body(self, url: str, response: httpx.Response, limit: int) -> bytes:

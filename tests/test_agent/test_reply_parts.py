@@ -336,9 +336,13 @@ async def test_fields_of_a_message_go_back_as_they_came_and_those_that_nothing_r
     assert result.warnings == ("the reply has fields that are not read: executed_tools",)
 
 
-async def test_a_tool_call_that_the_server_could_not_read_is_shown_to_the_model() -> None:
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_tool_call_that_the_server_could_not_read_is_shown_to_the_model(refused: bool) -> None:
     error = {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<add>1,2</add>"}
-    failed = cut(f"event: error\ndata: {json.dumps({'error': error})}\n\n")
+    answer = json.dumps({"error": error})
+    failed = cut(f"event: error\ndata: {answer}\n\n")
+    if refused:
+        failed = RawReply([answer.encode()], status=400, content_type="application/json")
     with OpenAIServer(failed, Reply("3")) as server:
         provider = OpenAICompatibleProvider(f"{server.url}/v1", "m")
         result = await Agent(provider, tools=[add]).run("1 + 2?")
