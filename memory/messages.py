@@ -146,12 +146,14 @@ class ToolCallBlock(_ProviderModel):
 
 
 class ToolResultBlock(_FrozenModel):
-    """Answer of a tool to the call *call_id*."""
+    """Answer of a tool to the call *call_id*; an opaque part is for the server, such as a ``tool_reference``."""
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
     name: str = ""
-    content: tuple[Annotated[TextBlock | ImageBlock | DocumentBlock, Field(discriminator="type")], ...] = ()
+    content: tuple[
+        Annotated[TextBlock | ImageBlock | DocumentBlock | OpaqueBlock, Field(discriminator="type")], ...
+    ] = ()
     is_error: bool = False
 
     @property
@@ -215,11 +217,18 @@ class Message(_FrozenModel):
     def without_thinking(self) -> Message:
         """Return the message without thinking and opaque parts; the same object if it has none."""
         kept = tuple(
-            block.model_copy(update={"opaque": None}) if isinstance(block, ToolCallBlock) and block.opaque else block
-            for block in self.blocks
-            if not isinstance(block, (ThinkingBlock, OpaqueBlock))
+            _without_opaque(block) for block in self.blocks if not isinstance(block, (ThinkingBlock, OpaqueBlock))
         )
         return self if kept == self.blocks else self.model_copy(update={"blocks": kept})
+
+
+def _without_opaque(block: Block) -> Block:
+    if isinstance(block, ToolCallBlock) and block.opaque:
+        return block.model_copy(update={"opaque": None})
+    if isinstance(block, ToolResultBlock) and any(isinstance(part, OpaqueBlock) for part in block.content):
+        shown = tuple(part for part in block.content if not isinstance(part, OpaqueBlock))
+        return block.model_copy(update={"content": shown})
+    return block
 
 
 def _as_blocks(content: str | Sequence[Block]) -> tuple[Block, ...]:

@@ -201,7 +201,7 @@ def _assistant_message(message: Message, reasoning_field: str | None) -> dict[st
 def _tool_messages(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:
     media: list[dict[str, Any]] = []
     for result in results:
-        shown = [block for block in result.content if not isinstance(block, TextBlock)]
+        shown = [block for block in result.content if isinstance(block, (ImageBlock, DocumentBlock))]
         text = result.text
         if shown:
             kinds = Counter(block.type for block in shown)
@@ -219,13 +219,17 @@ def _tool_messages(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any
 
 def _message_content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
     """Return blocks as one text where that is possible, which every server understands, else as parts."""
-    parts = [_content_part(block) for block in blocks]
+    parts = [
+        _content_part(block) for block in blocks if not isinstance(block, OpaqueBlock) or block.format == FORMAT
+    ]
     if all(part["type"] == "text" for part in parts):
         return "\n\n".join(part["text"] for part in parts)
     return parts
 
 
 def _content_part(block: Any) -> dict[str, Any]:
+    if isinstance(block, OpaqueBlock):
+        return dict(block.data)
     if isinstance(block, ImageBlock):
         return _image_part(block)
     if isinstance(block, DocumentBlock):

@@ -35,6 +35,7 @@ from tellback.agent.providers.base import ModelInfo, ToolSpec
 from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
 from tellback.memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from tellback.memory.http import HttpClient
+from tellback.memory.internals import OpaqueBlock
 
 KEY = "sk-secret-0123456789abcdef"
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -420,6 +421,21 @@ def test_documents_are_sent_as_blocks_to_anthropic_and_as_text_to_ollama() -> No
     assert result["content"] == parts
     body = to_ollama(ask(Message.user([TextBlock(text="Read:"), text, PICTURE])))
     assert body["messages"] == [{"role": "user", "content": "Read:\n\na.txt:\nGrüße", "images": [BASE64]}]
+
+
+def test_parts_for_the_server_are_sent_as_they_are_in_their_own_format_alone() -> None:
+    upload, reference = ({"type": "container_upload", "file_id": "f1"}, {"type": "tool_reference", "tool_name": "add"})
+    file, found = (OpaqueBlock(format="anthropic", data=data) for data in (upload, reference))
+    result = Message.tool([ToolResultBlock(call_id="t1", content=(TextBlock(text="one tool"), found))])
+    asked = Message.assistant([ToolCallBlock(id="t1", name="search", arguments={})])
+    request = ask(Message.user([TextBlock(text="Read it."), file]), asked, result)
+    first, _, last = to_anthropic(request)["messages"]
+    assert first["content"] == [{"type": "text", "text": "Read it."}, upload]
+    assert last["content"][0]["content"] == [{"type": "text", "text": "one tool"}, reference]
+    for body in (to_openai(request), to_ollama(request)):
+        assert "f1" not in json.dumps(body)
+        assert "tool_reference" not in json.dumps(body)
+    assert found not in result.without_thinking().tool_results[0].content
 
 
 def test_tool_calls_and_results_are_sent_in_the_ollama_format() -> None:
