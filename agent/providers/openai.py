@@ -219,9 +219,7 @@ def _tool_messages(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any
 
 def _message_content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
     """Return blocks as one text where that is possible, which every server understands, else as parts."""
-    parts = [
-        _content_part(block) for block in blocks if not isinstance(block, OpaqueBlock) or block.format == FORMAT
-    ]
+    parts = [_content_part(block) for block in blocks if not isinstance(block, OpaqueBlock) or block.format == FORMAT]
     if all(part["type"] == "text" for part in parts):
         return "\n\n".join(part["text"] for part in parts)
     return parts
