@@ -7,12 +7,15 @@ import os
 import shutil
 import signal
 import socket
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.postgres import PostgresServer, running_server
 
 _OURS = ("TELLBACK_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
 _HOMES = count()
@@ -81,6 +84,13 @@ def data_dir() -> Path:
             pytest.fail(f"no data at {folder}: CI has it and runs these tests")
         pytest.skip(f"no data at {folder} (set TELLBACK_BENCH_DATA)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; a test that needs it is skipped where its programs are missing."""
+    with running_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

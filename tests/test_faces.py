@@ -27,6 +27,7 @@ LAZY_FACES = [
 ]
 FACES = [
     *LAZY_FACES,
+    "tellback.vectorstore.postgres",
     "tellback.vectorstore.sqlite",
     "tellback.vectorstore.testing",
     "tellback.memory.testing",

@@ -20,6 +20,7 @@ FACES = {
     "vectorstore": {
         "vectorstore",
         "vectorstore.internals",
+        "vectorstore.postgres",
         "vectorstore.sqlite",
         "vectorstore.testing",
     },
@@ -36,6 +37,7 @@ LAYERS: dict[str, list[set[str]]] = {
     "vectorstore": [
         {"index"},
         {"sqlite"},
+        {"postgres"},
         {"engines", "testing"},
         {"internals", "open"},
     ],

@@ -22,6 +22,7 @@ from .errors import MissingExtra as MissingExtra
 from .errors import NewerFile as NewerFile
 from .errors import NotAStore as NotAStore
 from .errors import RevisionConflict as RevisionConflict
+from .errors import ServerUnavailable as ServerUnavailable
 from .errors import SettingMismatch as SettingMismatch
 from .errors import SpaceChanged as SpaceChanged
 from .errors import SpaceMismatch as SpaceMismatch

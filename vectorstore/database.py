@@ -29,6 +29,12 @@ class Rows(Iterator[Any], Protocol):
         """Return the rows that were not read yet."""
 
 
+class VectorBytes(bytes):
+    """Bytes of a vector of the store, float32 little-endian; a home may keep them as vectors of its own kind."""
+
+    __slots__ = ()
+
+
 class Connection(Protocol):
     """Connection of a ``read()`` or ``write()`` block, inside its transaction; not kept beyond the block.
 
@@ -170,6 +176,12 @@ class Dialect:
     """Query with one row if a table of the bound name exists, else none."""
     index_exists: str
     """Query with one row if an index of the bound name exists, else none."""
+    tables: str
+    """Query for the names of all tables, those that others refer to first."""
+    columns: str
+    """Query for the names of the columns of the bound table, in order."""
+    continue_keys: Callable[[Connection], None]
+    """Makes new rows get keys above those of rows that were written with theirs."""
     wanted_keys: str
     """Rows ``wanted`` with a ``value`` for each number of a JSON array that is bound; joined with what comes after."""
     wanted_texts: str
@@ -182,6 +194,8 @@ class Dialect:
     """Value of a field (a plain name) of a column of JSON where it is a text, else NULL."""
     next_keys: str
     """Statement that reserves keys of entries, as many as are bound, and returns the first of them."""
+    vector_type: str
+    """Type of the columns of ``VectorBytes``."""
     cosine_distance: str
     """Distance of a column of vectors to a bound vector."""
     l2_distance: str

@@ -14,6 +14,7 @@ VectorStoreError
 ├── StoreClosed              used after close()
 ├── ForkedError              a connection carried over a fork
 ├── BusyError                another process holds the file too long
+├── ServerUnavailable        a database server cannot be reached, or was lost in the call
 ├── StorageFull              no room on the disk
 ├── StorageUnwritable        no permission, read-only file or folder, a folder where a file should be
 ├── NotAStore                the file belongs to another program, or is not whole: path
@@ -151,6 +152,13 @@ class ForkedError(VectorStoreError):
 
 class BusyError(VectorStoreError):
     """Another process or thread held the file longer than the busy timeout; try again."""
+
+
+class ServerUnavailable(VectorStoreError):
+    """A database server cannot be reached, or was lost in the call; nothing of it is kept but what was committed.
+
+    A write that was lost while it committed may be there or not: look, or repeat it with a key.
+    """
 
 
 class StorageFull(VectorStoreError):

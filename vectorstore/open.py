@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 from tellback.vectorstore.analyzer import Analyzer
-from tellback.vectorstore.errors import ArgumentError, short_repr
+from tellback.vectorstore.errors import ArgumentError, MissingExtra, short_repr
 from tellback.vectorstore.types import SalvageReport, SearchMode, Space
 
 if TYPE_CHECKING:
     from tellback.vectorstore.database import Component
     from tellback.vectorstore.engines.numpy_store import NumpyStore
+    from tellback.vectorstore.engines.postgres_store import PostgresStore
     from tellback.vectorstore.engines.sqlite_store import SqliteStore
 
     class _Options(TypedDict, total=False):
@@ -31,13 +32,13 @@ def open_store(url: Literal["numpy:"], **options: Unpack[_Options]) -> NumpyStor
 
 
 @overload
-def open_store(url: str, *, matrix_limit: int, **options: Unpack[_Options]) -> SqliteStore: ...
+def open_store(url: str, *, matrix_limit: int, **options: Unpack[_Options]) -> SqliteStore | PostgresStore: ...
 
 
 @overload
 def open_store(
     url: str, *, matrix_limit: int | None = None, **options: Unpack[_Options]
-) -> NumpyStore | SqliteStore: ...
+) -> NumpyStore | SqliteStore | PostgresStore: ...
 
 
 def open_store(
@@ -48,8 +49,9 @@ def open_store(
     fields: Sequence[str] | None = None,
     matrix_limit: int | None = None,
     search: SearchMode | str = SearchMode.EXACT,
-) -> NumpyStore | SqliteStore:
-    """Open the store at *url*: ``numpy:`` in memory, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+) -> NumpyStore | SqliteStore | PostgresStore:
+    """Open the store at *url*: ``numpy:`` in memory, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, or
+    ``postgresql://user@host/name?schema=tellback`` on a server with pgvector (extra ``postgres``).
 
     ``numpy:///relative.snapshot`` is a store in memory that begins with what the snapshot there holds (with nothing
     where there is none) and is kept only when its ``save()`` is called.
@@ -80,7 +82,15 @@ def open_store(
         return SqliteStore(
             path, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
         )
-    needed = "'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed"
+    if scheme in ("postgresql", "postgres") and rest.startswith("//"):
+        try:
+            from tellback.vectorstore.engines.postgres_store import PostgresStore
+        except ImportError as error:
+            raise MissingExtra("a store on PostgreSQL", "postgres") from error
+        return PostgresStore(
+            url, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
+        )
+    needed = "'numpy:', 'numpy:///file', 'sqlite:///file.db' or 'postgresql://host/name' is needed"
     if scheme in ("numpy", "sqlite"):
         raise ArgumentError("url", url, f"{needed}: three slashes before the path, four before an absolute one")
     raise ArgumentError("url", url, f"{needed}; {short_repr(scheme)} is not a store this version has")

@@ -54,6 +54,7 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 SALT_LENGTH: Final = 32
 _LITTLE_ENDIAN: Final = np.dtype("<f4")
 _COLUMNS: Final = "hash, fingerprint, kind, vector, kept, whole, used, checksum"
+_KEY: Final = "hash, fingerprint, kind"
 _KEY_CONDITION: Final = "hash = ? AND fingerprint = ? AND kind = ?"
 _MAX_TOUCHED: Final = 4096
 
@@ -264,16 +265,16 @@ class SqliteEmbeddingCache:
             salt = _read_fact(connection, "salt")
             if salt is None:
                 salt = self._token(SALT_LENGTH)
-                facts = [("salt", salt), ("bytes", 0), ("used", 0)]
+                facts = [("salt", salt), ("bytes", b"0"), ("used", b"0")]
                 connection.executemany("INSERT INTO embedding_cache_facts (name, value) VALUES (?, ?)", facts)
             used = self._write_touches(connection)
             for text, cached in kept.items():
                 used += 1
                 _insert_vector(connection, (keyed_text_hash(salt, text), fingerprint, kind), cached, used)
-            _write_fact(connection, "used", used)
-            oldest = "(SELECT rowid FROM embedding_cache WHERE kind <> 'probe' ORDER BY used, hash LIMIT 1)"
-            while _read_fact(connection, "bytes") > self._max_bytes:
-                if not _delete_vectors(connection, f"rowid = {oldest}"):
+            _write_count(connection, "used", used)
+            oldest = f"(SELECT {_KEY} FROM embedding_cache WHERE kind <> 'probe' ORDER BY used, hash LIMIT 1)"
+            while _read_count(connection, "bytes") > self._max_bytes:
+                if not _delete_vectors(connection, f"({_KEY}) = {oldest}"):
                     break
 
     def erase(self, texts: Sequence[str]) -> int:
@@ -309,7 +310,7 @@ class SqliteEmbeddingCache:
     def size(self) -> int:
         """Return how many bytes of vectors are kept, those of probes included."""
         with self._database.read() as connection:
-            return int(_read_fact(connection, "bytes") or 0)
+            return _read_count(connection, "bytes")
 
     def close(self) -> None:
         """Write down what was asked for, and close the file if it is the cache's own."""
@@ -342,11 +343,11 @@ class SqliteEmbeddingCache:
         """Write down the keys asked for since the last time, in that order; return the latest number of use."""
         with self._lock:
             touched, self._touched = list(self._touched), {}
-        used = int(_read_fact(connection, "used") or 0)
+        used = _read_count(connection, "used")
         for key in touched:
             used += 1
             connection.execute(f"UPDATE embedding_cache SET used = ? WHERE {_KEY_CONDITION}", (used, *key))
-        _write_fact(connection, "used", used)
+        _write_count(connection, "used", used)
         return used
 
 
@@ -363,7 +364,7 @@ class EmbeddingCacheTables(TableComponent):
             total += len(row[3])
             if _checksum(row) != row[7]:
                 findings.append(Finding(self.name, "a vector is not what was written", row[1]))
-        if total != (_read_fact(connection, "bytes") or 0):
+        if total != _read_count(connection, "bytes"):
             findings.append(Finding(self.name, "the size does not agree with the vectors", "embedding_cache_facts"))
         return findings
 
@@ -372,8 +373,8 @@ class EmbeddingCacheTables(TableComponent):
         for row in list(connection.execute(f"SELECT {_COLUMNS} FROM embedding_cache")):
             if _checksum(row) != row[7]:
                 _delete_vectors(connection, _KEY_CONDITION, row[:3])
-        total = "(SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM embedding_cache)"
-        connection.execute(f"UPDATE embedding_cache_facts SET value = {total} WHERE name = 'bytes'")
+        ((total,),) = connection.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM embedding_cache")
+        _write_count(connection, "bytes", total)
 
     def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy the vectors that are whole; without the salt of their hashes none of them can be found again."""
@@ -437,7 +438,7 @@ def _delete_vectors(connection: Connection, where: str, values: Sequence[Any] = 
 
 
 def _add_to_size(connection: Connection, size: int) -> None:
-    connection.execute("UPDATE embedding_cache_facts SET value = value + ? WHERE name = 'bytes'", (size,))
+    _write_count(connection, "bytes", _read_count(connection, "bytes") + size)
 
 
 def _read_fact(connection: Connection, name: str) -> Any:
@@ -445,8 +446,13 @@ def _read_fact(connection: Connection, name: str) -> Any:
     return None if row is None else row[0]
 
 
-def _write_fact(connection: Connection, name: str, value: int) -> None:
-    connection.execute("UPDATE embedding_cache_facts SET value = ? WHERE name = ?", (value, name))
+def _read_count(connection: Connection, name: str) -> int:
+    """Return a count among the facts: digits in bytes, since a home may have one type a column; once a number."""
+    return int(_read_fact(connection, name) or 0)
+
+
+def _write_count(connection: Connection, name: str, value: int) -> None:
+    connection.execute("UPDATE embedding_cache_facts SET value = ? WHERE name = ?", (b"%d" % value, name))
 
 
 def _checksum(row: Sequence[Any]) -> bytes:

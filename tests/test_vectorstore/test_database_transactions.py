@@ -26,16 +26,29 @@ def m001_t(connection):
     connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "server"])
 def database(request, tmp_path):
-    file = request.param == "file"
-    with SqliteDatabase(tmp_path / "m.db", busy_timeout=300) if file else InMemoryDatabase() as opened:
+    with new_database(request, tmp_path) as opened:
         opened.attach(TableComponent("t", [m001_t], ["t"]))
         yield opened
 
 
+def new_database(request, folder):
+    if request.param == "file":
+        return SqliteDatabase(folder / "m.db", busy_timeout=300)
+    if request.param == "memory":
+        return InMemoryDatabase()
+    server = request.getfixturevalue("postgres")
+    from tellback.vectorstore.postgres import PostgresDatabase
+
+    return PostgresDatabase(server.address(folder), busy_timeout=300)
+
+
 file_only = pytest.mark.parametrize("database", ["file"], indirect=True)
 """For what only a file has: other processes, readers beside a writer, a life after closing."""
+
+embedded_only = pytest.mark.parametrize("database", ["file", "memory"], indirect=True)
+"""For what SQLite itself says."""
 
 
 def put(database, *values):
@@ -197,6 +210,7 @@ def test_a_reading_connection_cannot_write(database):
         connection.execute("INSERT INTO t (a) VALUES (1)")
 
 
+@embedded_only
 def test_sql_errors_are_raised_unchanged_and_not_as_damage(database):
     with pytest.raises(apsw.SQLError, match="no such table"), database.read() as connection:
         connection.execute("SELECT * FROM absent")
@@ -208,7 +222,7 @@ def test_sql_errors_are_raised_unchanged_and_not_as_damage(database):
 
 
 def test_an_explicit_commit_inside_a_write_block_is_refused(database):
-    with pytest.raises(apsw.ConstraintError), database.write() as connection:
+    with pytest.raises((apsw.ConstraintError, UnsupportedError)), database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
         connection.execute("COMMIT")
     assert values(database) == []
@@ -317,6 +331,7 @@ def test_storage_full_rolls_back_the_write_block_and_the_next_write_works(databa
     assert database.verify() == []
 
 
+@embedded_only
 def test_rows_written_after_sqlite_ended_the_transaction_are_not_committed(database):
     # SQLite ends the transaction itself on some errors; what is then written must not commit on its own.
     with pytest.raises((VectorStoreError, apsw.ConstraintError)), database.write() as connection:
@@ -329,6 +344,7 @@ def test_rows_written_after_sqlite_ended_the_transaction_are_not_committed(datab
     assert values(database) == []
 
 
+@embedded_only
 def test_a_value_too_large_for_a_row_raises_argument_error(database):
     with pytest.raises(ArgumentError, match="gigabyte"), database.write() as connection:
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1000)

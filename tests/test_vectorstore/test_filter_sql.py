@@ -1,17 +1,18 @@
 """A filter means the same in SQL as in ``filters.matches``, for every kind of value, name and filter.
 
-Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.sqlite.filter_sql``.
+Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.sqlite``.
 """
 
 import json
 from collections.abc import Iterator
 
-import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellback.vectorstore import Connection
 from tellback.vectorstore.filters import LEAF_OPERATORS, filter_tree, matches_filter
+from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.filter_sql import (
     SQL_NODES_LIMIT,
     SQL_VALUES_LIMIT,
@@ -82,21 +83,31 @@ metadatas = st.dictionaries(fields | st.just("n\0ul"), values, max_size=4)
 askable = fields.filter(lambda name: not name.startswith("$"))
 
 
-@pytest.fixture(scope="module")
-def connection() -> Iterator[apsw.Connection]:
-    connection = apsw.Connection(":memory:")
-    register_filter_function(connection)
-    connection.execute("CREATE TABLE entries (metadata TEXT NOT NULL) STRICT")
-    yield connection
-    connection.close()
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    columns = "(key INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, metadata TEXT NOT NULL) STRICT"
+    if request.param == "sqlite":
+        file = SqliteConnection(":memory:")
+        register_filter_function(file)
+        file.execute(f"CREATE TABLE entries {columns}")
+        yield file
+        file.close()
+        return
+    server = request.getfixturevalue("postgres")
+    from tellback.vectorstore.postgres import PostgresDatabase
+
+    with PostgresDatabase(server.address("filters")) as database, database.write() as connection:
+        connection.execute(f"CREATE TABLE entries {columns}")
+        yield connection
 
 
-def in_sql(connection: apsw.Connection, where: object, metadata: object) -> object:
-    condition, bound = filter_to_sql(filter_tree(where))
+def in_sql(connection: Connection, where: object, metadata: object) -> object:
     text = json.dumps(metadata, ensure_ascii=False, sort_keys=True, allow_nan=False)
     connection.execute("DELETE FROM entries")
-    connection.execute("INSERT INTO entries VALUES (?)", (text,))
-    return connection.execute(f"SELECT {condition} FROM entries AS e", bound).get
+    connection.execute("INSERT INTO entries (key, namespace, metadata) VALUES (1, 7, ?)", (text,))
+    condition, bound = connection.dialect.condition(connection, 7, filter_tree(where))
+    ((holds,),) = connection.execute(f"SELECT {condition} FROM entries AS e", bound)
+    return int(holds)
 
 
 def leaf(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
@@ -132,7 +143,7 @@ def tree(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object
 @pytest.mark.slow
 @given(data=st.data(), metadata=metadatas)
 def test_a_random_filter_means_the_same_in_sql(
-    connection: apsw.Connection, data: st.DataObject, metadata: dict[str, object]
+    connection: Connection, data: st.DataObject, metadata: dict[str, object]
 ) -> None:
     items = [value for held in metadata.values() for value in (held if isinstance(held, list) else [held])]
     known = st.sampled_from([*items, *metadata.values()]) | values if metadata else values
@@ -143,14 +154,14 @@ def test_a_random_filter_means_the_same_in_sql(
 @pytest.mark.slow
 @given(held=values, operator=st.sampled_from(LEAF_OPERATORS), field=askable, data=st.data())
 def test_a_random_leaf_means_the_same_in_sql(
-    connection: apsw.Connection, held: object, operator: str, field: str, data: st.DataObject
+    connection: Connection, held: object, operator: str, field: str, data: st.DataObject
 ) -> None:
     near = st.just(held) | st.sampled_from(held if isinstance(held, list) and held else [held]) | scalars
     where = {field: data.draw(leaf(near))}
     assert in_sql(connection, where, {field: held}) == int(matches_filter(where, {field: held}))
 
 
-def test_all_pairs_of_edge_numbers_compare_exactly(connection: apsw.Connection) -> None:
+def test_all_pairs_of_edge_numbers_compare_exactly(connection: Connection) -> None:
     wrong = []
     for held in EDGES:
         for wanted in EDGES:
@@ -161,7 +172,7 @@ def test_all_pairs_of_edge_numbers_compare_exactly(connection: apsw.Connection) 
     assert not wrong
 
 
-def test_all_pairs_of_edge_texts_compare_exactly(connection: apsw.Connection) -> None:
+def test_all_pairs_of_edge_texts_compare_exactly(connection: Connection) -> None:
     wrong = []
     for held in TEXTS:
         for wanted in TEXTS:
@@ -173,14 +184,14 @@ def test_all_pairs_of_edge_texts_compare_exactly(connection: apsw.Connection) ->
 
 
 @pytest.mark.parametrize("field", [name for name in FIELDS if not name.startswith("$")])
-def test_a_field_of_any_name_is_found_by_its_name_alone(connection: apsw.Connection, field: str) -> None:
+def test_a_field_of_any_name_is_found_by_its_name_alone(connection: Connection, field: str) -> None:
     others = {name: 0 for name in FIELDS if name != field}
     assert in_sql(connection, {field: 1}, {**others, field: 1}) == 1
     assert in_sql(connection, {field: {"$exists": True}}, others) == 0
 
 
 @pytest.mark.parametrize("count", [SQL_VALUES_LIMIT, SQL_VALUES_LIMIT + 1, 40_000])
-def test_an_sql_filter_matches_against_long_lists_of_values(connection: apsw.Connection, count: int) -> None:
+def test_an_sql_filter_matches_against_long_lists_of_values(connection: Connection, count: int) -> None:
     wanted = [*range(count), *(f"t{i}" for i in range(count)), 0.5]
     assert in_sql(connection, {"a": {"$in": wanted}}, {"a": count - 1}) == 1
     assert in_sql(connection, {"a": {"$in": wanted}}, {"a": f"t{count - 1}"}) == 1
@@ -190,13 +201,13 @@ def test_an_sql_filter_matches_against_long_lists_of_values(connection: apsw.Con
 
 @pytest.mark.parametrize("branch", ["$and", "$or"])
 @pytest.mark.parametrize("count", [SQL_NODES_LIMIT - 1, SQL_NODES_LIMIT, 5000])
-def test_a_filter_of_many_parts_is_no_error(connection: apsw.Connection, branch: str, count: int) -> None:
+def test_a_filter_of_many_parts_is_no_error(connection: Connection, branch: str, count: int) -> None:
     where = {branch: [{"a": {"$ne" if branch == "$and" else "$eq": i}} for i in range(count)]}
     assert in_sql(connection, where, {"a": count}) == int(branch == "$and")
     assert in_sql(connection, where, {"a": count - 1}) == int(branch == "$or")
 
 
-def test_the_deepest_filter_is_no_error(connection: apsw.Connection) -> None:
+def test_the_deepest_filter_is_no_error(connection: Connection) -> None:
     where: dict[str, object] = {"a": 1}
     for _ in range(98):
         where = {"$not": where}
@@ -215,8 +226,9 @@ def test_a_filter_value_never_becomes_part_of_the_sql_text() -> None:
     assert condition.count("?") == len(bound)
 
 
+@pytest.mark.parametrize("connection", ["sqlite"], indirect=True)
 def test_an_sql_filter_condition_combines_with_other_conditions_and_names_its_column(
-    connection: apsw.Connection,
+    connection: Connection,
 ) -> None:
     condition, bound = filter_to_sql(filter_tree({"$or": [{"a": 1}, {"a": 2}]}), column="t.notes")
     connection.execute("CREATE TEMP TABLE t (key INTEGER, notes TEXT)")

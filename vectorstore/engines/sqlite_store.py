@@ -35,9 +35,7 @@ class SqliteStore(TableStore[SqliteDatabase]):
         create: bool = True,
     ) -> None:
         mode = check_search_mode(search)
-        limit = MATRIX_LIMIT if matrix_limit is None else matrix_limit
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            raise ArgumentError("matrix_limit", matrix_limit, "a number of bytes, 0 or more, is needed")
+        limit = checked_matrix_limit(matrix_limit)
         tables = StoreTables(analyzer or Analyzer())
         declared = None if fields is None else check_fields(fields)
         database = SqliteDatabase(path, components=(tables,), create=create)
@@ -55,3 +53,12 @@ class SqliteStore(TableStore[SqliteDatabase]):
 
     def save(self) -> None:
         """Do nothing, since each write is kept when its call returns; so either kind of store can be saved."""
+
+
+def checked_matrix_limit(limit: int | None) -> int:
+    """Return how many bytes of vectors are kept in memory."""
+    if limit is None:
+        return MATRIX_LIMIT
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise ArgumentError("matrix_limit", limit, "a number of bytes, 0 or more, is needed")
+    return limit

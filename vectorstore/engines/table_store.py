@@ -9,12 +9,12 @@ on. Longer than 500 lines, since a store is whole in one file; an engine adds wh
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tellback.vectorstore.analyzer import Analyzer
-from tellback.vectorstore.database import Connection
+from tellback.vectorstore.database import Connection, Database
 from tellback.vectorstore.engines.base import (
     PAGE_SIZE,
     check_after,
@@ -31,10 +31,8 @@ from tellback.vectorstore.ordered_scan import ScanPosition, check_order_fields, 
 from tellback.vectorstore.protocol import VectorStore
 from tellback.vectorstore.sqlite import entry_reader, schema
 from tellback.vectorstore.sqlite.connection import fetch_all
-from tellback.vectorstore.sqlite.database import SqliteDatabase
 from tellback.vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
 from tellback.vectorstore.sqlite.entry_writer import NamespaceWriter
-from tellback.vectorstore.sqlite.in_memory import InMemoryDatabase
 from tellback.vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader, read_namespace_head
 from tellback.vectorstore.sqlite.schema import StoreSettings, read_settings
 from tellback.vectorstore.types import (
@@ -106,7 +104,17 @@ class ReadState:
         return opened
 
 
-DatabaseT = TypeVar("DatabaseT", bound=SqliteDatabase | InMemoryDatabase)
+class TableDatabase(Database, Protocol):
+    """What a store of tables needs of its database beside what components need."""
+
+    def present_write(self) -> object | None:
+        """Return an object that identifies this thread's present outermost ``write()``; None outside."""
+
+    def compact(self, *, prepare: Callable[[], object] | None = None) -> Compaction:
+        """Give unused room back, after *prepare* has freed what it can; see ``LifecycleStore.compact``."""
+
+
+DatabaseT = TypeVar("DatabaseT", bound=TableDatabase)
 
 
 class TableStore(Generic[DatabaseT]):
@@ -519,7 +527,7 @@ class TableStore(Generic[DatabaseT]):
 
 
 def agree_settings(
-    database: SqliteDatabase | InMemoryDatabase,
+    database: Database,
     space: Space | None,
     analyzer: Analyzer | None,
     fields: tuple[str, ...] | None,

@@ -16,12 +16,22 @@ def _condition(connection: Connection, namespace: int, where: FilterNode) -> tup
     return filter_to_sql(where)
 
 
+def _continue_keys(connection: Connection) -> None:
+    connection.execute(
+        "INSERT INTO store_facts SELECT 'next_key', CAST(coalesce(max(key), 0) + 1 AS TEXT) FROM entries WHERE TRUE"
+        " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    )
+
+
 SQLITE: Final = Dialect(
     name="sqlite",
     greatest="MAX",
     contains_bytes="instr(CAST({} AS BLOB), ?) > 0",
     table_exists="SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?",
     index_exists="SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?",
+    tables="SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
+    columns="SELECT name FROM pragma_table_info(?) ORDER BY cid",
+    continue_keys=_continue_keys,
     wanted_keys="json_each(?) AS wanted CROSS JOIN",
     wanted_texts="json_each(?) AS wanted CROSS JOIN",
     no_index=" NOT INDEXED",
@@ -29,6 +39,7 @@ SQLITE: Final = Dialect(
     text_field="CASE json_type({0}, '$.{1}') WHEN 'text' THEN json_extract({0}, '$.{1}') END",
     next_keys="INSERT INTO store_facts VALUES ('next_key', CAST(1 + ?1 AS TEXT)) ON CONFLICT (name) DO UPDATE"
     " SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT) RETURNING CAST(value AS INTEGER) - ?1",
+    vector_type="BLOB",
     cosine_distance="vec_distance_cosine({}, ?)",
     l2_distance="vec_distance_L2({}, ?)",
     infinity="9e999",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tellback.vectorstore.analyzer import Analyzer
-from tellback.vectorstore.database import Connection
+from tellback.vectorstore.database import Connection, VectorBytes
 from tellback.vectorstore.distance import row_norms
 from tellback.vectorstore.errors import DamageError, RevisionConflict
 from tellback.vectorstore.index.bm25 import analyze_text
@@ -272,7 +272,7 @@ class NamespaceWriter:
         if not vectors:
             return []
         norms = row_norms(np.stack([vector for _, _, vector in vectors])).tolist()
-        blobs = [vector.astype("<f4", copy=False).tobytes() for _, _, vector in vectors]
+        blobs = [VectorBytes(vector.astype("<f4", copy=False)) for _, _, vector in vectors]
         rows = [
             (key, self.key, norm, vector_checksum(id, blob), blob)
             for (key, id, _), norm, blob in zip(vectors, norms, blobs, strict=True)

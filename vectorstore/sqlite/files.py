@@ -280,7 +280,7 @@ def read_fact(connection: Connection, name: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def write_fact(connection: SqliteConnection, name: str, value: str) -> None:
+def write_fact(connection: Connection, name: str, value: str) -> None:
     """Record a fact of the file."""
     connection.execute(
         "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)

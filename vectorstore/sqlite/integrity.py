@@ -180,14 +180,14 @@ def _find_orphans(connection: Connection) -> Iterator[Finding]:
 def verify_file(connection: Connection, components: Sequence[Component]) -> list[Finding]:
     """Check pages, references, header and every component."""
     findings = [
-        *_run_check("pages", lambda: _page_findings(connection)),
-        *_run_check("references", lambda: _reference_findings(connection)),
-        *_run_check("header", lambda: verify_header(connection)),
-        *_run_check("schema", lambda: foreign_objects(connection, components)),
-        *_run_check("components", lambda: _version_findings(connection, components)),
+        *run_check("pages", lambda: _page_findings(connection)),
+        *run_check("references", lambda: _reference_findings(connection)),
+        *run_check("header", lambda: verify_header(connection)),
+        *run_check("schema", lambda: foreign_objects(connection, components)),
+        *run_check("components", lambda: _version_findings(connection, components)),
     ]
     for component in components:
-        findings += _run_check(component.name, partial(component.verify, connection))
+        findings += run_check(component.name, partial(component.verify, connection))
     return findings
 
 
@@ -198,7 +198,8 @@ def rebuild_components(connection: Connection, components: Sequence[Component]) 
         component.rebuild(connection)
 
 
-def _run_check(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def run_check(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """Return the findings of *check*; where it cannot read *part*, that is one."""
     try:
         return list(check())
     except (apsw.BusyError, apsw.LockedError):

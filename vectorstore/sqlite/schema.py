@@ -210,7 +210,7 @@ _VECTORS_TABLE_SQL: Final = """
         namespace INTEGER NOT NULL,
         norm REAL NOT NULL,
         checksum INTEGER NOT NULL,
-        vector BLOB NOT NULL
+        vector {} NOT NULL
     ) STRICT
 """
 
@@ -246,8 +246,8 @@ def m001_store_tables(connection: Connection) -> None:
             UNIQUE (namespace, id)
         ) STRICT
         """,
-        _VECTORS_TABLE_SQL.format("vectors"),
-        _VECTORS_TABLE_SQL.format("next_vectors"),
+        _VECTORS_TABLE_SQL.format("vectors", connection.dialect.vector_type),
+        _VECTORS_TABLE_SQL.format("next_vectors", connection.dialect.vector_type),
         "CREATE INDEX vectors_of ON vectors (namespace)",
         "CREATE INDEX next_vectors_of ON next_vectors (namespace)",
         """

@@ -30,7 +30,8 @@ from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.files import OpenedFile
 from tellback.vectorstore.sqlite.secure_delete import truncate_log, vacuum
 
-_TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
+TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
+"""Why a block that ended without an error has failed."""
 
 
 class WriteTransaction:
@@ -50,7 +51,7 @@ class WriteTransaction:
             self.connection.execute("BEGIN IMMEDIATE")
             yield
             if not self.connection.in_transaction:
-                raise VectorStoreError(_TRANSACTION_LOST)
+                raise VectorStoreError(TRANSACTION_LOST)
             self._committing = True
             self.connection.execute("COMMIT")
         finally:

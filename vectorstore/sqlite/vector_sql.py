@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.vectorstore.database import Connection
+from tellback.vectorstore.database import Connection, VectorBytes
 from tellback.vectorstore.distance import exact_scores, prepare_rows
 from tellback.vectorstore.filters import And, FilterNode
 from tellback.vectorstore.index.vectors import Ranking
@@ -97,9 +97,9 @@ class SqlVectorSearch:
     def _bindings(self, query: Vector, length: float) -> tuple[float | bytes, ...]:
         error = relative_rounding(self._space.dimension)
         if self._space.metric == Metric.L2:
-            return _UNDERFLOW, query.astype("<f4").tobytes(), 1.0 - error
-        unit = prepare_rows(query[np.newaxis], Metric.COSINE)[0].astype("<f4").tobytes()
-        return (error, unit) if self._space.metric == Metric.COSINE else (length, error, unit)
+            return _UNDERFLOW, VectorBytes(query.astype("<f4")), 1.0 - error
+        unit = prepare_rows(query[np.newaxis], Metric.COSINE)[0].astype("<f4")
+        return (error, VectorBytes(unit)) if self._space.metric == Metric.COSINE else (length, error, VectorBytes(unit))
 
     def _lowest(self, norm: float, high: float, error: float, length: float) -> float:
         """Return the lowest score that a row can have whose highest is *high*."""

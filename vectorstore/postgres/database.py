@@ -1,0 +1,452 @@
+"""Database on a PostgreSQL server: components keep their tables in one schema of it, as in a file.
+
+Many threads, processes and machines write at a time; what a write excludes is an advisory lock of its transaction. The
+locks are of PostgreSQL's transactions, so that a process that is killed leaves none behind.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import pq, sql
+from psycopg_pool import ConnectionPool
+
+from tellback.vectorstore.database import Component, Connection, Dialect
+from tellback.vectorstore.errors import (
+    ArgumentError,
+    BusyError,
+    NotAStore,
+    ServerUnavailable,
+    StorageUnwritable,
+    UnsupportedError,
+    VectorStoreError,
+)
+from tellback.vectorstore.postgres.connection import PostgresConnection, translate_errors
+from tellback.vectorstore.postgres.dialect import HELPERS, POSTGRES, TABLE_SIZES
+from tellback.vectorstore.postgres.values import register_values
+from tellback.vectorstore.sqlite.connection import ForkGuard
+from tellback.vectorstore.sqlite.files import (
+    RandomBytes,
+    check_path,
+    read_fact,
+    utc_now,
+    write_fact,
+)
+from tellback.vectorstore.sqlite.integrity import run_check
+from tellback.vectorstore.sqlite.migrations import (
+    check_component_version,
+    component_versions,
+    is_attached,
+    make_file_tables,
+    run_migrations,
+)
+from tellback.vectorstore.sqlite.transactions import TRANSACTION_LOST, run_callbacks
+from tellback.vectorstore.types import Compaction, Finding
+
+DEFAULT_SCHEMA: Final = "tellback"
+_POOL_SIZE: Final = 10
+_BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_VERSIONS: Final = "SELECT coalesce(sum(version), 0)::bigint FROM components"
+_NO_FILE: Final = (-1, -1)
+_LONGEST_NAME: Final = 63
+
+
+class PostgresDatabase:
+    """Implements ``Database`` in a schema of the server at *address*, ``postgresql://user@host/name?schema=tellback``.
+
+    The parameters of an address are libpq's, but for *schema*, which is made where it is missing, with the extension
+    ``vector``. At most *pool_size* connections are open. A call waits *busy_timeout* seconds for one, or for a lock.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        components: Sequence[Component] = (),
+        pool_size: int = _POOL_SIZE,
+        busy_timeout: float = 30.0,
+        clock: Callable[[], datetime] = utc_now,
+        token: RandomBytes = os.urandom,
+    ) -> None:
+        conninfo, self.schema, self.place = split_address(address)
+        self._busy_timeout = busy_timeout
+        self._components: dict[str, Component] = {}
+        self._known_version = -1
+        self._local = _ThreadBlocks()
+        self._pool = ConnectionPool(
+            conninfo,
+            kwargs={"autocommit": True},
+            min_size=0,
+            max_size=pool_size,
+            timeout=busy_timeout,
+            configure=self._configure,
+            open=False,
+            name="tellback",
+        )
+        self._guard = ForkGuard(_NO_FILE, self._pool.close, list)
+        try:
+            with translate_errors(self.place):
+                self._set_up(conninfo, clock, token)
+                self._pool.open()
+                with self.read() as connection:
+                    self.identity = read_fact(connection, "identity") or ""
+                    row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+                    self.read_only = bool(row[0])
+            for component in components:
+                self.attach(component)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def lasting(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
+    def dialect(self) -> Dialect:
+        """As ``Database.dialect``."""
+        return POSTGRES
+
+    def attach(self, component: Component) -> None:
+        """As ``Database.attach``; however many processes begin at once, each step runs once."""
+        if is_attached(component, self._components):
+            return
+        with self.read() as connection:
+            versions = component_versions(connection)
+        check_component_version(Path(self.place), versions, component)
+        if versions.get(component.name, 0) == len(component.migrations) and not self.in_write():
+            self._components[component.name] = component
+            return
+        with self.write() as connection:
+            with self._naming_strangers():
+                run_migrations(connection, component, Path(self.place))
+            self.on_commit(lambda: self._components.setdefault(component.name, component))
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresConnection]:
+        """As ``Database.read``."""
+        self._guard.check_process()
+        shared = self._local.reading if self._local.writing is None else self._local.writing.connection
+        if shared is not None:
+            with translate_errors(self.place):
+                yield shared
+            return
+        with self._guard.inside(), translate_errors(self.place), self._begun([_BEGIN_READ]) as connection:
+            self._local.reading = connection
+            try:
+                yield connection
+            finally:
+                self._local.reading = None
+
+    @contextmanager
+    def write(self, *, lock: str | None = None, wait: bool = True) -> Iterator[PostgresConnection]:
+        """As ``Database.write``; waiting ends with ``BusyError`` after the busy timeout."""
+        self._guard.check_process()
+        if (writing := self._local.writing) is not None:
+            with translate_errors(self.place), writing.inner(self._lock_sql(lock, wait=True, held=writing.locks)):
+                yield writing.connection
+            return
+        if self.read_only:
+            raise StorageUnwritable(f"{self.place}: the server is a replica, which can only be read")
+        with self._guard.inside():
+            callbacks: list[Callable[[], object]] = []
+            locks: set[str | None] = set()
+            begin = ["BEGIN", *self._lock_sql(lock, wait=wait, held=locks)]
+            with translate_errors(self.place), self._begun(begin) as connection:
+                writing = PostgresWrite(connection, locks, callbacks)
+                self._local.writing = writing
+                try:
+                    yield connection
+                    writing.commit()
+                finally:
+                    self._local.writing = None
+            run_callbacks(callbacks)
+
+    def in_write(self) -> bool:
+        """As ``Database.in_write``."""
+        self._guard.check_process()
+        return self._local.writing is not None
+
+    def present_write(self) -> object | None:
+        """Return an object that identifies this thread's present outermost ``write()``; None outside."""
+        return self._local.writing
+
+    def on_commit(self, callback: Callable[[], object]) -> None:
+        """As ``Database.on_commit``."""
+        self._present("on_commit").callbacks.append(callback)
+
+    def mark_erasure(self, connection: Connection) -> None:
+        """Do nothing beside a check: when the server clears the bytes of deleted rows is its own affair."""
+        if connection is not self._present("mark_erasure").connection:
+            raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
+
+    def finish_erasure(self) -> bool:
+        """Return True: there is nothing that could be done from here; receipts say what that leaves."""
+        return not self.pending_erasure()
+
+    def pending_erasure(self) -> bool:
+        """Return False."""
+        with self._guard.inside():
+            return False
+
+    def verify(self) -> list[Finding]:
+        """As ``Database.verify``; pages and references are the server's to check (``pg_amcheck``)."""
+        with self.read() as connection:
+            findings = []
+            for component in self._components.values():
+                findings += run_check(component.name, partial(component.verify, connection))
+            return findings
+
+    def rebuild(self) -> None:
+        """Rebuild every component's derived tables, in one transaction."""
+        with self.write() as connection:
+            for component in self._components.values():
+                component.rebuild(connection)
+
+    def compact(self, *, prepare: Callable[[], object] | None = None) -> Compaction:
+        """Write every table anew (``VACUUM FULL``), after *prepare* has freed what it can.
+
+        It needs the role that owns the tables, and keeps everybody out of each meanwhile.
+        """
+        if self.in_write() or self._local.reading is not None:
+            raise UnsupportedError("compact", "it cannot be done inside a transaction or a view of this thread")
+        before = self._size()
+        if prepare is not None:
+            prepare()
+        with self.read() as connection:
+            tables = [name for (name,) in connection.execute(POSTGRES.tables)]
+        with self._guard.inside(), translate_errors(self.place), self._pool.connection() as raw:
+            for table in tables:
+                raw.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+        return Compaction(before, self._size(), pending=False)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Write a complete, checked copy to an unused *path*, a file of SQLite's, while others may write."""
+        from tellback.vectorstore.sqlite.backup import write_backup
+        from tellback.vectorstore.sqlite.in_memory import InMemoryDatabase
+        from tellback.vectorstore.table_copy import copy_tables
+
+        if self.in_write():
+            raise UnsupportedError("backup", "it cannot be made inside write()")
+        try:
+            with InMemoryDatabase() as copy:
+                copy_tables(self, copy, [*self._components.values()])
+                with copy.read() as connection:
+                    write_backup(connection, check_path(path), token=os.urandom)
+        except FileExistsError as error:
+            raise ArgumentError("path", path, "a path where nothing is yet is needed") from error
+
+    def close(self) -> None:
+        """As ``Database.close``. It waits for other threads' blocks; one that outlasts the timeout closes it."""
+        inside = self._local.writing is not None or self._local.reading is not None
+        self._guard.close(0.0 if inside else self._busy_timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _begun(self, statements: Sequence[str]) -> Iterator[PostgresConnection]:
+        """Yield a connection in a transaction that *statements* begin; whatever is left of it is rolled back.
+
+        A connection that the server has ended meanwhile is replaced by a new one, before anything was done on it.
+        """
+        connection = self._take(statements)
+        try:
+            yield connection
+        finally:
+            try:
+                if connection.raw.info.transaction_status != pq.TransactionStatus.IDLE:
+                    with suppress(psycopg.Error):
+                        connection.raw.execute("ROLLBACK")
+            finally:
+                self._pool.putconn(connection.raw)
+
+    def _take(self, statements: Sequence[str]) -> PostgresConnection:
+        end = time.monotonic() + self._busy_timeout
+        while True:
+            raw = self._pool.getconn(max(end - time.monotonic(), 0.001))
+            try:
+                with raw.pipeline():
+                    cursors = [raw.execute(statement) for statement in (*statements, _VERSIONS)]
+                answers: list[Any] = [cursor.fetchone() for cursor in cursors if cursor.description]
+                if any(answer[0] is False for answer in answers):  # of a lock that somebody else has
+                    raise BusyError(f"{self.place}: somebody else is writing; try again")
+                connection = PostgresConnection(raw)
+                self._check_versions(connection, answers[-1][0])
+            except BaseException as error:
+                broken = raw.broken
+                with suppress(psycopg.Error):
+                    raw.rollback()
+                self._pool.putconn(raw)
+                if not (broken and isinstance(error, psycopg.Error)) or time.monotonic() > end:
+                    raise
+                self._pool.check()  # the others are broken, too, where the server was started anew
+            else:
+                return connection
+
+    def _check_versions(self, connection: PostgresConnection, total: int) -> None:
+        # A process with a newer Tellback may have migrated the schema meanwhile; each migration adds to the sum.
+        if total != self._known_version:
+            versions = component_versions(connection)
+            for component in self._components.values():
+                check_component_version(Path(self.place), versions, component)
+            self._known_version = total
+
+    def _lock_sql(self, lock: str | None, *, wait: bool, held: set[str | None]) -> list[str]:
+        """Return the statement that takes *lock* beside those *held*, to which it is added; none where it is held.
+
+        Everybody who excludes a name shares the lock of everything; who excludes everything has that one alone.
+        """
+        if lock in held or None in held or (held and lock is None):
+            return []
+        function = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
+        everything = _lock_number(self.schema, "")
+        parts = [f"{function}({everything})"]
+        if lock is not None:
+            parts = [] if held else [f"{function}_shared({everything})"]
+            parts.append(f"{function}({_lock_number(self.schema, 'namespace ' + lock)})")
+        held.add(lock)
+        return [f"SELECT {(', ' if wait else ' AND ').join(parts)}"]
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        milliseconds = max(int(self._busy_timeout * 1000), 1)
+        connection.execute(f"SET lock_timeout = {milliseconds}")
+        where = "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
+        extension = connection.execute(where).fetchone()
+        path = [self.schema, *(extension or ())]
+        connection.execute(sql.SQL("SET search_path = {}").format(sql.SQL(", ").join(map(sql.Identifier, path))))
+        register_values(connection)
+
+    def _set_up(self, conninfo: str, clock: Callable[[], datetime], token: RandomBytes) -> None:
+        """Make the schema with its first tables where it is missing; one process does it, others wait for it."""
+        with psycopg.connect(conninfo, autocommit=True) as raw:
+            known = raw.execute("SELECT to_regclass(%s) IS NOT NULL", (_quoted(self.schema, "file_facts"),)).fetchone()
+            if known == (True,):
+                return
+            with raw.transaction():
+                raw.execute(f"SELECT pg_advisory_xact_lock({_lock_number(self.schema, '')})")
+                raw.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
+                raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                self._configure(raw)
+                connection = PostgresConnection(raw)
+                if connection.execute(POSTGRES.table_exists, ("file_facts",)).fetchone():
+                    return  # another process was first
+                with self._naming_strangers():
+                    make_file_tables(connection)
+                    for statement in HELPERS:
+                        raw.execute(statement)
+                write_fact(connection, "identity", token(16).hex())
+                write_fact(connection, "created", clock().isoformat())
+
+    @contextmanager
+    def _naming_strangers(self) -> Iterator[None]:
+        """Translate the error that a table of our name is there: somebody else made it."""
+        try:
+            yield
+        except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject) as error:
+            why = f"the schema {self.schema!r} has tables of another program ({error}); choose another by ?schema="
+            raise NotAStore(self.place, why) from error
+
+    def _size(self) -> int:
+        with self.read() as connection:
+            return sum(int(size) for (size,) in connection.execute(TABLE_SIZES))
+
+    def _present(self, operation: str) -> PostgresWrite:
+        if (writing := self._local.writing) is None:
+            raise UnsupportedError(operation, "it belongs inside write()")
+        return writing
+
+
+class PostgresWrite:
+    """The outermost ``write()`` of a thread, with the *locks* that it has."""
+
+    def __init__(
+        self, connection: PostgresConnection, locks: set[str | None], callbacks: list[Callable[[], object]]
+    ) -> None:
+        self.connection = connection
+        self.locks = locks
+        self.callbacks = callbacks
+        self._depth = 0
+
+    def commit(self) -> None:
+        """Commit; an error inside that was caught has undone all of it, and is an error now."""
+        if self.connection.raw.info.transaction_status != pq.TransactionStatus.INTRANS:
+            raise VectorStoreError(TRANSACTION_LOST)
+        try:
+            self.connection.raw.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            raise ServerUnavailable(
+                f"the server was lost while it committed: whether the last write is there is not known ({error})"
+            ) from error
+
+    @contextmanager
+    def inner(self, lock: Sequence[str]) -> Iterator[None]:
+        """Run the block in a savepoint; if it fails, it is undone alone and its callbacks are dropped."""
+        self._depth += 1
+        savepoint, mark, connection = f"SAVEPOINT inner_{self._depth}", len(self.callbacks), self.connection
+        for statement in lock:  # before the savepoint: it is held until the end, whatever becomes of the block
+            connection.prepare(statement)
+        connection.prepare(savepoint)
+        try:
+            yield
+            if not connection.withdraw(savepoint):
+                connection.prepare(f"RELEASE {savepoint}")
+        except BaseException:
+            del self.callbacks[mark:]
+            if not connection.withdraw(savepoint) and not connection.raw.broken:
+                connection.forget_prepared()
+                connection.raw.execute(f"ROLLBACK TO {savepoint}")
+                connection.raw.execute(f"RELEASE {savepoint}")
+            raise
+        finally:
+            self._depth -= 1
+
+
+class _ThreadBlocks(threading.local):
+    """Outermost blocks that one thread has open."""
+
+    writing: PostgresWrite | None = None
+    reading: PostgresConnection | None = None
+
+
+def split_address(address: str) -> tuple[str, str, str]:
+    """Return libpq's address, the schema, and the address without its secrets, for messages."""
+    if not isinstance(address, str):
+        raise ArgumentError("address", address, "a text like 'postgresql://user@host/name' is needed")
+    parts = urlsplit(address)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ArgumentError("address", parts.scheme, "an address that begins with 'postgresql://' is needed")
+    parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+    schema = parameters.pop("schema", DEFAULT_SCHEMA)
+    if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME:
+        raise ArgumentError("schema", schema, f"the name of a schema is needed, of at most {_LONGEST_NAME} bytes")
+    conninfo = urlunsplit(parts._replace(query=urlencode(parameters)))
+    host = parts.hostname or parameters.get("host", "")
+    return conninfo, schema, f"postgresql://{host}{parts.path}?schema={schema}"
+
+
+def _quoted(*names: str) -> str:
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _lock_number(schema: str, name: str) -> int:
+    """Return the number of an advisory lock, 64 bits: the server knows them by number, all of a database together."""
+    return int.from_bytes(blake2b(f"{schema}\0{name}".encode(), digest_size=8).digest(), "little", signed=True)
+
+
+__all__ = ["DEFAULT_SCHEMA", "PostgresDatabase", "split_address"]
