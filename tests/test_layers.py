@@ -70,7 +70,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"mcp", "subagent"},
         {"assistant"},
         {"assistant.clients", "assistant.resident"},
-        {"assistant.hooks", "assistant.importers"},
+        {"assistant.conversation", "assistant.hooks", "assistant.importers"},
         {"assistant.cli"},
         {"assistant.cli.conversation"},
     ],

@@ -11,12 +11,13 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 # Inner modules: none of this has a face, and a terminal for each case would take minutes.
-from tellback.agent.assistant.cli.conversation.answer_view import PlainView, SecretMask, split_blocks
+from tellback.agent.assistant.cli.conversation.answer_view import PlainView, split_blocks
 from tellback.agent.assistant.cli.conversation.line_editor import LineEditor
-from tellback.agent.assistant.cli.conversation.plain_requests import corrected_text, correction_request, forget_request
 from tellback.agent.assistant.cli.conversation.prompt_history import PromptHistory
 from tellback.agent.assistant.cli.text_diff import marked_difference
 from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.conversation.plain_requests import corrected_text, correction_request, forget_request
+from tellback.agent.assistant.conversation.secret_mask import SecretMask
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.memory import Message, open_memory, run_sync
 from tellback.vectorstore import Analyzer

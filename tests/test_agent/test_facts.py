@@ -1,6 +1,6 @@
 """Facts that a model extracts from the user's words, over real HTTP: requests, stored facts, rejected facts.
 
-Inner parts, on no face: ``facts`` and ``background_worker`` of ``tellback.agent.assistant.cli.conversation``.
+Inner parts, on no face: ``facts`` and ``background_worker`` of ``tellback.agent.assistant.conversation``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tellback.agent import AgentSettings, OpenAICompatibleProvider, Usage
-from tellback.agent.assistant.cli.conversation.background_worker import BackgroundWorker
-from tellback.agent.assistant.cli.conversation.facts import KeptFacts, keep_facts
+from tellback.agent.assistant.conversation.background_worker import Announcement, BackgroundWorker
+from tellback.agent.assistant.conversation.facts import KeptFacts, keep_facts
 from tellback.agent.assistant.wiring import open_configured_memory
 from tellback.agent.testing import OpenAIServer, RawReply, Reply
 from tellback.memory import LongTermMemory, Memory, Message, NoSecrets, Trust, run_sync
@@ -149,8 +149,8 @@ def test_facts_not_found_before_the_timeout_are_dropped_and_the_turn_is_kept(
             load_configuration(flags={"memory": str(tellback.path)}, environ=environ).settings
         )
         (turn,) = run_sync(opened.memory.list())
-        announced: list[str] = []
-        worker = BackgroundWorker(announced.extend)
+        announced: list[Announcement] = []
+        worker = BackgroundWorker(announced.append)
         worker.submit(opened, turn.id)
         assert worker.is_busy
         assert not worker.close(patience=0)

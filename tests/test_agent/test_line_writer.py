@@ -1,6 +1,6 @@
 """Lines that a model writes for memories that have none, over real HTTP: what is sent, kept, skipped and limited.
 
-Inner parts, on no face: ``tellback.agent.assistant.cli.conversation.background_worker``.
+Inner parts, on no face: ``tellback.agent.assistant.conversation.background_worker``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tellback.agent import OpenAICompatibleProvider, ProviderError, Usage
-from tellback.agent.assistant.cli.conversation.background_worker import BackgroundWorker
 from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.conversation.background_worker import Announcement, BackgroundWorker, LinesFailed
 from tellback.agent.assistant.wiring import open_configured_memory, writes_lines
 from tellback.agent.callables import LineWriter
 from tellback.agent.testing import OpenAIServer, RawReply, RecordedRequest, Reply
@@ -204,8 +204,8 @@ def on_disk(tmp_path: Path) -> AssistantSettings:
 def test_a_turn_drops_the_lines_that_are_being_written_and_they_are_written_after_it(
     on_disk: AssistantSettings,
 ) -> None:
-    announced: list[str] = []
-    worker = BackgroundWorker(announced.extend)
+    announced: list[Announcement] = []
+    worker = BackgroundWorker(announced.append)
     with OpenAIServer(RawReply([60.0]), reply("spare key: keeper")) as server:
         opened = open_configured_memory(replace(on_disk, base_url=server.url))
         run_sync(opened.memory.remember("Anna has our spare key."))
@@ -221,8 +221,8 @@ def test_a_turn_drops_the_lines_that_are_being_written_and_they_are_written_afte
 
 
 def test_a_model_that_fails_to_write_lines_is_reported_once_and_asked_no_more(on_disk: AssistantSettings) -> None:
-    announced: list[str] = []
-    worker = BackgroundWorker(announced.extend)
+    announced: list[Announcement] = []
+    worker = BackgroundWorker(announced.append)
     with OpenAIServer(FAILURE) as server:
         opened = open_configured_memory(replace(on_disk, base_url=server.url))
         run_sync(opened.memory.remember("Anna has our spare key."))
@@ -232,4 +232,4 @@ def test_a_model_that_fails_to_write_lines_is_reported_once_and_asked_no_more(on
         assert worker.close(patience=60)
         run_sync(opened.close())
     assert len(server.requests) == 1
-    assert [note.partition(":")[0] for note in announced] == ["no lines written about memories"]
+    assert [type(note) for note in announced] == [LinesFailed]

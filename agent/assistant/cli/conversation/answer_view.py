@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tellback.agent.assistant.cli.output import console, escape_controls, is_terminal, print_piece, print_text
+from tellback.agent.assistant.conversation.secret_mask import SecretMask
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -30,31 +30,6 @@ class AnswerView(Protocol):
     def close(self) -> None:
         """Show the text held back, and end the line."""
         ...
-
-
-class SecretMask:
-    """Replacement of the secrets of a prompt by marks that name their kinds."""
-
-    def __init__(self, prompt: str) -> None:
-        from tellback.memory.internals import find_secrets
-
-        self._kinds = {prompt[span.start : span.end]: span.kind for span in find_secrets(prompt)}
-
-    def __bool__(self) -> bool:
-        return bool(self._kinds)
-
-    @property
-    def kinds(self) -> list[str]:
-        """Kinds of the secrets, each once."""
-        return list(dict.fromkeys(self._kinds.values()))
-
-    def apply(self, text: str) -> str:
-        """Return *text* without the secrets."""
-        from tellback.memory.internals import redaction_mark
-
-        for secret, kind in self._kinds.items():
-            text = text.replace(secret, redaction_mark(kind))
-        return text
 
 
 class PlainView:
@@ -171,8 +146,3 @@ def answer_view(prompt: str, *, renders: bool) -> AnswerView:
     """Return the view of the answer to *prompt*; *renders*: the answer may be Markdown of a model."""
     mask = SecretMask(prompt)
     return MarkdownView(mask) if renders and is_terminal(sys.stdout) else PlainView(mask)
-
-
-def masked_kinds(prompt: str) -> Sequence[str]:
-    """Return the kinds of secrets in *prompt*, in words."""
-    return SecretMask(prompt).kinds

@@ -11,7 +11,6 @@ import typer
 from tellback.agent.assistant.cli.citations import citation_lines
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from tellback.agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
-from tellback.agent.assistant.cli.conversation.plain_requests import asks_for_profile
 from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
 from tellback.agent.assistant.cli.options import (
     AttachOption,
@@ -29,6 +28,7 @@ from tellback.agent.assistant.cli.output import print_json, print_line, print_no
 from tellback.agent.assistant.cli.profile import profile as show_profile
 from tellback.agent.assistant.cli.prompts import read_text_argument
 from tellback.agent.assistant.cli.waiting import WaitingStatus, show_wait
+from tellback.agent.assistant.conversation.plain_requests import asks_for_profile
 
 if TYPE_CHECKING:
     from tellback.agent.agent_memory import MemoryOptions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options, opened_assistant, run
-from tellback.agent.assistant.cli.conversation.plain_requests import asks_for_profile, forget_request
 from tellback.agent.assistant.cli.conversation.session import ChatSession
 from tellback.agent.assistant.cli.conversation.slash_commands import (
     OTHER_NAMES,
@@ -24,7 +22,7 @@ from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.keyboard import typed_lines
 from tellback.agent.assistant.cli.options import AttachOption
 from tellback.agent.assistant.cli.output import format_count, one_line, print_note, shown_path
-from tellback.agent.assistant.cli.prompts import NO_ANSWERS, YES_ANSWERS, piped_input_lines
+from tellback.agent.assistant.cli.prompts import piped_input_lines
 from tellback.agent.assistant.cli.sessions import known_session, new_session, session_words
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 _EXIT_WORDS: Final = ("quit", "exit")
 _HELP_WORDS: Final = ("help", "help!", "help?", "?")
-_UNDO_WORDS: Final = ("undo", "undo that", "undo it", "take that back")
 _FIRST_HELP: Final = "Say something, or ask something. /help lists the commands; Ctrl-D leaves."
 
 
@@ -67,7 +64,7 @@ def chat(
         for note in run(assistant.start()):
             print_note(one_line(note))
         chosen = _chosen_session(assistant.opened, session, new, fork, go_on=go_on)
-        talk = ChatSession(assistant, chosen, json=json, interactive=interactive)
+        talk = ChatSession.of(assistant, chosen, json=json, interactive=interactive)
         try:
             for path in attach or ():
                 talk.attach(path)
@@ -110,7 +107,6 @@ def _take(talk: ChatSession, line: str) -> None:
     talk.show_notes()
     line = line.strip()
     lowered = line.lower()
-    plain = talk.opened.settings.model is None and not talk.json
     if not line:
         if talk.unanswered:
             talk.answer(talk.unanswered)
@@ -121,28 +117,8 @@ def _take(talk: ChatSession, line: str) -> None:
     elif (command := parse_command(line)) is not None:
         name, rest = command
         talk.report(lambda: run_slash_command(talk, OTHER_NAMES.get(name, name), rest))
-    elif not talk.json and asks_for_profile(line):
-        talk.run_command("memories", "profile")
-    elif plain and talk.interactive and lowered.rstrip(".!") in _UNDO_WORDS:
-        talk.run_command("undo")
-    elif plain and lowered.rstrip(".!") in (*YES_ANSWERS, *NO_ANSWERS):
-        print_note("no question is open, so nothing is kept of this")
-    elif plain and (what := forget_request(line)) is not None:
-        if not talk.interactive:
-            print_note(_forgetting_hint(what or "WORDS"))
-        else:
-            talk.report(lambda: talk.forget_about(what) if what else talk.forget_last())
-    elif not (plain and talk.interactive and talk.corrects(line)):
+    elif talk.json or not talk.carries_out(line):
         talk.answer(line)
-
-
-def _forgetting_hint(what: str) -> str:
-    """Return the commands that forget or correct a memory: in a pipe, plain words do neither."""
-    query = shlex.quote(what)
-    return (
-        f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"
-        "what has changed is simply said anew; `tellback correct` puts a memory right"
-    )
 
 
 def _edited_lines(editor: LineEditor) -> Iterator[str]:

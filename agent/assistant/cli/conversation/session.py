@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,17 +13,9 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from tellback.agent.assistant.cli.command_context import run
-from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
 from tellback.agent.assistant.cli.conversation.attachments import Attachments, read_attachment
-from tellback.agent.assistant.cli.conversation.plain_requests import (
-    Correction,
-    asks_for_reminder,
-    correction_request,
-    first_of,
-    memories_about,
-    propose_correction,
-)
-from tellback.agent.assistant.cli.conversation.turn import Turn, print_dim, stream_turn
+from tellback.agent.assistant.cli.conversation.turn import print_dim, stream_turn
+from tellback.agent.assistant.cli.conversation.turn_line import announcement_lines
 from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from tellback.agent.assistant.cli.keyboard import quiet_keyboard
 from tellback.agent.assistant.cli.output import one_line, print_json, print_note, screen_width
@@ -33,12 +26,11 @@ from tellback.agent.assistant.resident.wire import terminal_name
 from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
-    from tellback.agent.assistant.cli.conversation.background_worker import BackgroundWorker
     from tellback.agent.assistant.cli.conversation.line_editor import LineEditor
     from tellback.agent.assistant.config import AssistantSettings
+    from tellback.agent.assistant.conversation.background_worker import Announcement
+    from tellback.agent.assistant.conversation.conversation import Conversation, PlainRequest, TurnEnded
     from tellback.agent.assistant.wiring import Assistant, OpenedMemory
-    from tellback.agent.results import RunResult
-    from tellback.memory import Report
 
 _PATIENCE: Final = 20.0
 """Seconds that the end of a chat waits for facts, and that of a pipe for lines."""
@@ -49,48 +41,41 @@ class ChatSession:
     """Session of one run of ``chat``, with the exit codes of the turns that failed.
 
     *json*: a turn is printed as an object. *interactive*: a person sits at the terminal, with an *editor* unless the
-    terminal lacks cursor control. ``focus`` are the ids of the memories mentioned last, ``redacted`` is the last prompt
-    that was not kept whole, with its report, ``unanswered`` the prompt of a turn that failed or was stopped.
+    terminal lacks cursor control. ``unanswered`` is the prompt of a turn that failed or was stopped.
     """
 
-    assistant: Assistant
-    session: str
+    talk: Conversation
     json: bool = False
     interactive: bool = False
     editor: LineEditor | None = None
     attachments: Attachments = field(default_factory=Attachments)
     failures: list[int] = field(default_factory=list)
-    focus: list[str] = field(default_factory=list)
-    last_prompt: str = ""
-    last_result: RunResult | None = None
-    redacted: tuple[str, Report] | None = None
     unanswered: str = ""
     is_over: bool = False
-    worker: BackgroundWorker | None = None
     unshown_notes: list[str] = field(default_factory=list)
 
     @property
     def opened(self) -> OpenedMemory:
         """Open memory of the assistant."""
-        return self.assistant.opened
+        return self.talk.opened
+
+    @classmethod
+    def of(cls, assistant: Assistant, session: str, *, json: bool, interactive: bool) -> ChatSession:
+        """Return the session of a chat with *assistant*."""
+        from tellback.agent.assistant.conversation.conversation import Conversation
+
+        talk = Conversation(assistant, session, lambda announcement: chat.announce(announcement))
+        chat = cls(talk, json=json, interactive=interactive)
+        return chat
 
     def answer(self, line: str) -> None:
         """Answer one prompt; a turn that fails is reported, and the conversation goes on."""
-        turn: Turn | None = None
+        turn: TurnEnded | None = None
         problem: Exception | None = None
         blocks = list(self.attachments.blocks)
-        if self.worker is not None:
-            self.worker.pause()
         self.unanswered = ""
         try:
-            work = stream_turn(
-                self.assistant,
-                line,
-                session=self.session,
-                blocks=blocks,
-                json=self.json,
-                interactive=self.interactive,
-            )
+            work = stream_turn(self.talk, line, blocks=blocks, json=self.json, interactive=self.interactive)
             with quiet_keyboard(quiet=self.editor is not None):
                 turn = run(work)
             problem = turn.error
@@ -103,13 +88,15 @@ class ChatSession:
         except Exception as error:  # a bad line, a file that fails: the next line may be fine
             problem = error
         code, text = (0, None) if problem is None else describe_error(problem)
-        result = None if turn is None else turn.result
         if self.json:
             self._print_object(line, turn, text)
-        if problem is None and result is not None:
+        if problem is None and turn is not None:
             self.attachments.take_blocks()
-            self._remember_turn(line, result)
-            if result.ending == "too_long":
+            if turn.kept.reminds and self.opened.settings.model is None and not self.json:
+                print_note("this is kept, but nothing reminds you: ask about it then")
+            if any(run.call.name == "forget_memory" and not run.result.is_error for run in turn.result.tool_runs):
+                self._forget_typed()
+            if turn.result.ending == "too_long":
                 self.failures.append(EXIT_ENDPOINT)
             return
         print_note(f"tellback: {text}")
@@ -118,39 +105,12 @@ class ChatSession:
             self.unanswered = line
             print_note("Enter alone, or /retry, tries it again")
 
-    def _remember_turn(self, line: str, result: RunResult) -> None:
-        from tellback.memory.internals import classify_utterance
+    def announce(self, announcement: Announcement) -> None:
+        """Show what was done beside the chat above the waiting prompt, or else before the next turn.
 
-        self.last_prompt, self.last_result = line, result
-        if result.stored and masked_kinds(line):
-            self.redacted = (line, result.stored[0])
-        quoted = [citation.id for citation in result.citations if citation.lane == "conversation"]
-        is_evidence = classify_utterance(line).kind.is_evidence
-        kept = [report.id for report in result.stored[:1] if report.stored and is_evidence]
-        said = [report.id if report.stored else report.of for report in result.stored[:1] if is_evidence]
-        self.focus = first_of([*(quoted or said), *said, *self.focus])[:5]
-        settings = self.opened.settings
-        self._work_beside(kept[0] if settings.extract_facts and settings.model is not None and kept else None)
-        if kept and settings.model is None and not self.json and asks_for_reminder(line):
-            print_note("this is kept, but nothing reminds you: ask about it then")
-        if any(run.call.name == "forget_memory" and not run.result.is_error for run in result.tool_runs):
-            self._forget_typed()
-
-    def _work_beside(self, turn: str | None) -> None:
-        """Ask the model for the facts in the memory *turn*, and for lines, while the conversation goes on."""
-        from tellback.agent.assistant.wiring import writes_lines
-
-        if turn is None and not writes_lines(self.opened.settings):
-            return
-        if self.worker is None:
-            from tellback.agent.assistant.cli.conversation.background_worker import BackgroundWorker
-
-            self.worker = BackgroundWorker(self._announce)
-        self.worker.submit(self.opened, turn)
-
-    def _announce(self, notes: Sequence[str]) -> None:
-        """Show *notes* above the waiting prompt, or else before the next turn; called in the worker's thread."""
-        self.unshown_notes += notes
+        It is called in the worker's thread.
+        """
+        self.unshown_notes += announcement_lines(announcement)
         if self.editor is not None:
             self.editor.print_above(self.show_notes)
 
@@ -163,21 +123,22 @@ class ChatSession:
 
     def _finish_work(self) -> None:
         """Wait a limited time for facts of the last turns, then drop them; nobody at a terminal waits for lines."""
-        if self.worker is None:
+        worker = self.talk.worker
+        if worker is None:
             return
         if self.interactive:
-            self.worker.pause()
-            if self.worker.is_busy:
+            worker.pause()
+            if worker.is_busy:
                 print_note("looking for facts in what you said; Ctrl-C leaves them")
         try:
-            done = self.worker.close(patience=_PATIENCE)
+            done = worker.close(patience=_PATIENCE)
         except KeyboardInterrupt:
-            done = self.worker.close(patience=0)
+            done = worker.close(patience=0)
         self.show_notes()
         if not done:
             print_note("what you said is kept; facts were not looked for in all of it")
 
-    def _print_object(self, line: str, turn: Turn | None, error: str | None) -> None:
+    def _print_object(self, line: str, turn: TurnEnded | None, error: str | None) -> None:
         result = None if turn is None else turn.result
         answered = {
             "answer": "" if result is None else result.text,
@@ -187,7 +148,7 @@ class ChatSession:
             "warnings": [] if turn is None else turn.warnings,
             "error": error,
         }
-        print_json({"session": self.session, "question": line, **answered})
+        print_json({"session": self.talk.session, "question": line, **answered})
 
     def run_command(self, *words: str) -> int:
         """Run a command of the command line on the memory that is open; return its exit code."""
@@ -213,36 +174,58 @@ class ChatSession:
             code = run_command_line([*flags, *words])
         if words[0] in ("forget", "undo"):
             self._forget_typed()
-            known = run(opened.memory.get(self.focus, namespace=opened.namespace)) if self.focus else []
-            self.focus = [memory.id for memory in known if memory is not None]
+            run(self.talk.drop_forgotten())
         return code
 
-    def forget_about(self, what: str) -> None:
-        """Show the memories about *what*, and forget those that the user chooses."""
-        ids = run(memories_about(self.opened, what))
+    def carries_out(self, line: str) -> bool:
+        """Carry out *line* where it is a request in plain words; return whether it was one, and no prompt.
+
+        A pipe changes nothing so: nobody is there to agree.
+        """
+        carried_out = False
+
+        def act() -> None:
+            nonlocal carried_out
+            request = run(self.talk.understand(line))
+            if request is None or (request.kind in ("undo", "correct") and not self.interactive):
+                return
+            carried_out = True
+            if request.kind == "forget" and not self.interactive:
+                print_note(_forgetting_hint(request.what or "WORDS"))
+            else:
+                self.carry_out(request)
+
+        self.report(act)
+        return carried_out
+
+    def carry_out(self, request: PlainRequest) -> None:
+        """Carry out a request in plain words, after a yes where it changes something."""
+        match request.kind:
+            case "profile":
+                self.run_command("memories", "profile")
+            case "undo":
+                self.run_command("undo")
+            case "answer":
+                print_note("no question is open, so nothing is kept of this")
+            case "forget":
+                self._forget(request)
+            case "correct":
+                self._correct(request)
+
+    def _forget(self, request: PlainRequest) -> None:
+        """Show the memories that are meant, and forget those that the user chooses."""
+        what, ids = request.what, [memory.id for memory in request.memories]
         if not ids:
-            print_note("nothing here is about that")
+            nothing = "nothing was kept or quoted in this conversation yet; say what is to be forgotten"
+            print_note("nothing here is about that" if what else nothing)
         elif len(ids) == 1:
             self.run_command("forget", *ids)
         else:
             self.run_command("forget", "--query", what, "-k", str(len(ids)))
 
-    def forget_last(self) -> None:
-        """Forget the memory that was kept or quoted last, after a question."""
-        if self.focus:
-            self.run_command("forget", self.focus[0])
-        else:
-            print_note("nothing was kept or quoted in this conversation yet; say what is to be forgotten")
-
-    def correct_with(self, statement: str) -> bool:
-        """Show the memory that *statement* corrects and its new text; correct it after a yes.
-
-        Return whether a memory was found.
-        """
-        proposal = run(propose_correction(self.opened, statement, self.focus))
-        if proposal is None:
-            return False
-        memory, text = proposal.memory, proposal.text
+    def _correct(self, request: PlainRequest) -> None:
+        """Show the memory that is to be corrected and its new text; correct it after a yes."""
+        (memory,), text = request.memories, request.text
         print_difference(memory.text, text, aside=True)
         choices = "[y/N/e to edit]" if self.editor is not None else "[y/N]"
         answer = ask_on_terminal(f"Put {short_id(memory.id)} right? {choices}")
@@ -251,40 +234,15 @@ class ChatSession:
             answer = "y" if text else ""
         if answer not in ("y", "yes"):
             print_note("left as it is, and nothing is kept of this; say it without the “no” to have it kept")
-            return True
-        self._correct(Correction(memory, text))
-        return True
-
-    def _correct(self, correction: Correction) -> None:
-        memory = correction.memory
-        marked = memory.sensitive or confirm_sensitive(correction.text, allowed=False)
-        namespace = self.opened.namespace
-        run(self.opened.memory.correct(memory.id, correction.text, sensitive=marked, namespace=namespace))
-        self.focus = first_of([memory.id, *self.focus])
-        print_dim(f"corrected {short_id(memory.id)} · /undo takes it back")
-
-    def corrects(self, line: str) -> bool:
-        """Return whether *line* was carried out as a correction; otherwise it is an ordinary prompt."""
-        statement = correction_request(line)
-        if statement is None:
-            return False
-        done = False
-
-        def correct() -> None:
-            nonlocal done
-            done = self.correct_with(statement)
-
-        self.report(correct)
-        return done
+            return
+        marked = memory.sensitive or confirm_sensitive(text, allowed=False)
+        id = run(self.talk.correct(request, text=text, sensitive=marked))
+        print_dim(f"corrected {short_id(id)} · /undo takes it back")
 
     def go_on_with(self, session: str) -> None:
         """Continue the existing *session*."""
-        self.begin(session)
+        self.talk.begin(session)
         print_note(f"going on with {one_line(session)}")
-
-    def begin(self, session: str) -> None:
-        """Store further turns in *session*."""
-        self.session, self.focus, self.last_prompt, self.last_result = session, [], "", None
 
     def change_model(self, name: str) -> None:
         """Use the model *name* from now on; "none" answers by quotes."""
@@ -302,7 +260,7 @@ class ChatSession:
         from tellback.agent.assistant.wiring import change_assistant
 
         attached = self.attachments if self.attachments.is_searched else None
-        self.assistant = run(change_assistant(self.assistant, settings, attached))
+        self.talk.assistant = run(change_assistant(self.talk.assistant, settings, attached))
 
     def close(self) -> None:
         """Write waiting turns, and release attachments and the model; the memory stays open."""
@@ -315,7 +273,7 @@ class ChatSession:
         try:
             await self.attachments.close()
         finally:
-            await self.assistant.agent.aclose()
+            await self.talk.assistant.agent.aclose()
 
     def _forget_typed(self) -> None:
         if self.editor is not None:
@@ -335,3 +293,12 @@ class ChatSession:
             print_note(f"tellback: {one_line(error.format_message().replace('Invalid value for ', '', 1))}")
         except Exception as error:  # as in a command: every error becomes one line
             print_note(f"tellback: {describe_error(error)[1]}")
+
+
+def _forgetting_hint(what: str) -> str:
+    """Return the commands that forget or correct a memory: in a pipe, plain words do neither."""
+    query = shlex.quote(what)
+    return (
+        f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"
+        "what has changed is simply said anew; `tellback correct` puts a memory right"
+    )

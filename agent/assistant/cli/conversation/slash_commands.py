@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import run
-from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
 from tellback.agent.assistant.cli.listing import listing_number
 from tellback.agent.assistant.cli.output import hang, one_line, print_note, print_text
 from tellback.agent.short_ids import short_id
@@ -114,11 +113,12 @@ def _recall(chat: ChatSession, rest: str) -> None:
 
 def _why(chat: ChatSession, rest: str) -> None:
     """Explain the hits for a question (none: the last one), or why the last question did not find a memory."""
-    if _names_memories(chat, rest.split()[:1]) and len(rest.split()) == 1 and chat.last_prompt:
-        chat.run_command("why-not", "--", chat.last_prompt, rest)
-    elif question := rest or chat.last_prompt:
+    last = chat.talk.last
+    if _names_memories(chat, rest.split()[:1]) and len(rest.split()) == 1 and last is not None:
+        chat.run_command("why-not", "--", last.prompt, rest)
+    elif question := rest or (last.prompt if last is not None else ""):
         chat.run_command("recall", "--explain", "--", question)
-        if not rest and chat.last_result is not None and (cited := chat.last_result.citations):
+        if not rest and last is not None and (cited := last.result.citations):
             numbers = {citation.number: short_id(citation.id) for citation in cited}
             marks = ", ".join(f"[{number}] {id}" for number, id in numbers.items())
             print_note(f"in the answer: {marks}")
@@ -140,7 +140,7 @@ def _forget(chat: ChatSession, rest: str) -> None:
     elif words[0].startswith("-") or _names_memories(chat, words):
         chat.run_command("forget", *words)
     else:
-        chat.forget_about(rest)
+        chat.carry_out(run(chat.talk.to_forget(rest)))
 
 
 def _correct(chat: ChatSession, rest: str) -> None:
@@ -149,7 +149,9 @@ def _correct(chat: ChatSession, rest: str) -> None:
         print_note("/correct ID TEXT, or what holds instead: /correct his birthday is 15 March")
     elif text and _names_memories(chat, [first]):
         chat.run_command("correct", first, "--", text)
-    elif not chat.correct_with(rest):
+    elif (request := run(chat.talk.to_correct(rest))) is not None:
+        chat.carry_out(request)
+    else:
         print_note("nothing was found that this corrects; /correct ID TEXT names the memory")
 
 
@@ -158,7 +160,7 @@ def _undo(chat: ChatSession, rest: str) -> None:
 
 
 def _pin(chat: ChatSession, rest: str) -> None:
-    ids = rest.split() or chat.focus[:1]
+    ids = rest.split() or chat.talk.focus[:1]
     if ids:
         chat.run_command("memories", "pin", *ids)
     else:
@@ -167,19 +169,12 @@ def _pin(chat: ChatSession, rest: str) -> None:
 
 def _keep(chat: ChatSession, rest: str) -> None:
     """Keep the last prompt with a secret unredacted, marked as sensitive."""
-    from tellback.memory import Memory
-
-    if chat.redacted is None:
+    kept = run(chat.talk.keep_withheld())
+    if kept is None:
         print_note("nothing was left out of what you said")
         return
-    prompt, report = chat.redacted
-    chat.redacted = None
-    memory, namespace, kinds = chat.opened.memory, chat.opened.namespace, masked_kinds(prompt)
-    if report.stored:
-        report = run(memory.correct(report.id, prompt, sensitive=True, namespace=namespace))
-    else:
-        report = run(memory.remember(Memory(prompt, sensitive=True, session=chat.session), namespace=namespace))
-    print_note(f"kept with its {', '.join(kinds)}, marked as sensitive: {short_id(report.id)}")
+    id, kinds = kept
+    print_note(f"kept with its {', '.join(kinds)}, marked as sensitive: {short_id(id)}")
 
 
 def _sessions(chat: ChatSession, rest: str) -> None:
@@ -192,13 +187,13 @@ def _session(chat: ChatSession, rest: str) -> None:
     if rest:
         chat.go_on_with(known_session(chat.opened, rest))
     else:
-        print_note(chat.session)
+        print_note(chat.talk.session)
 
 
 def _new(chat: ChatSession, rest: str) -> None:
     from tellback.agent.assistant.cli.sessions import new_session
 
-    chat.begin(new_session(chat.opened, rest or None))
+    chat.talk.begin(new_session(chat.opened, rest or None))
     print_note("a new session begins" + (f": {one_line(rest)}" if rest else ""))
 
 
@@ -206,7 +201,7 @@ def _sources(chat: ChatSession, rest: str) -> None:
     """Print the places of the last answer's quotes, with their words."""
     from tellback.agent.assistant.cli.citations import citation_lines
 
-    citations = () if chat.last_result is None else chat.last_result.citations
+    citations = () if chat.talk.last is None else chat.talk.last.result.citations
     if not citations:
         print_note("the last answer cites nothing")
         return

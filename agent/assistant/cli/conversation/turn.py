@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,49 +16,28 @@ from tellback.agent.assistant.cli.prompts import answer_approval
 from tellback.agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
 
 if TYPE_CHECKING:
+    from tellback.agent.assistant.conversation.conversation import Conversation, TurnEnded
     from tellback.agent.assistant.wiring import Assistant
-    from tellback.agent.results import RunResult
     from tellback.memory.internals import Block
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Turn that has ended: its result, the error that ended it, and its warnings."""
-
-    result: RunResult
-    error: Exception | None
-    warnings: Sequence[str]
-
-
 async def stream_turn(
-    assistant: Assistant,
-    line: str,
-    *,
-    session: str,
-    blocks: Sequence[Block] = (),
-    json: bool = False,
-    interactive: bool = False,
-) -> Turn:
+    talk: Conversation, line: str, *, blocks: Sequence[Block] = (), json: bool = False, interactive: bool = False
+) -> TurnEnded:
     """Answer *line* with the attached *blocks*; print the answer as it arrives, unless *json* says otherwise.
 
     *interactive*: a person at the terminal can approve tool calls, and a line says what the turn did.
     """
-    from tellback.agent.events import (
-        ApprovalRequested,
-        MemoryDegraded,
-        RunEnded,
-        TextDelta,
-        TextWithdrawn,
-        WarningIssued,
-    )
-    from tellback.memory import TextBlock
+    from tellback.agent.assistant.conversation.conversation import TurnEnded
+    from tellback.agent.events import ApprovalRequested, TextDelta, TextWithdrawn
 
-    prompt = [TextBlock(text=line), *blocks] if blocks else line
     status = WaitingStatus(shown=not json)
-    view = answer_view(line, renders=assistant.opened.settings.model is not None)
-    warnings: list[str] = []
+    view = answer_view(line, renders=talk.opened.settings.model is not None)
     try:
-        async for event in assistant.agent.stream(prompt, session=session):
+        async for event in talk.answer(line, blocks):
+            if isinstance(event, TurnEnded):
+                turn = event
+                continue
             if isinstance(event, TextDelta) and not json:
                 status.clear()
                 view.write(event.text)
@@ -69,29 +47,22 @@ async def stream_turn(
             show_wait(event, status)
             if isinstance(event, ApprovalRequested):
                 status.clear()
-                await answer_approval(event.request, assistant.opened, interactive=interactive)
+                await answer_approval(event.request, talk.opened, interactive=interactive)
             elif isinstance(event, TextWithdrawn) and not json:
                 print_text("(so far the model was thinking; its answer:)\n")
-            elif isinstance(event, WarningIssued):
-                warnings.append(event.text)
-            elif isinstance(event, MemoryDegraded) and event.access.error is None:  # an error comes as a warning, too
-                warnings.append(event.access.problem)
-            elif isinstance(event, RunEnded):
-                ended = event
     finally:
         status.clear()
         view.close()
-    turn = Turn(ended.result, ended.error, warnings)
     if not json:
-        await _print_origins(assistant, line, turn, interactive=interactive)
+        await _print_origins(talk.assistant, turn, interactive=interactive)
     return turn
 
 
-async def _print_origins(assistant: Assistant, line: str, turn: Turn, *, interactive: bool) -> None:
+async def _print_origins(assistant: Assistant, turn: TurnEnded, *, interactive: bool) -> None:
     """Print the citations, the warnings, and on a terminal the line about the turn."""
     for cited in await citation_lines(assistant.opened, turn.result.citations):
         print_line(cited)
-    summary = turn_line(line, turn.result, unsaved=assistant.agent.unsaved) if interactive else ""
+    summary = turn_line(turn, unsaved=assistant.agent.unsaved) if interactive else ""
     reason = turn.result.stored[0].reason if turn.result.stored else ""
     for warning in turn.warnings:
         if not (summary and reason and reason in warning):  # the line of the turn says the same

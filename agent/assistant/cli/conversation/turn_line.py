@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from tellback.agent.assistant.cli.conversation.answer_view import masked_kinds
 from tellback.agent.assistant.cli.output import format_count, one_line
 from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
-    from tellback.agent.assistant.cli.conversation.facts import KeptFacts
+    from tellback.agent.assistant.conversation.background_worker import Announcement
+    from tellback.agent.assistant.conversation.conversation import Kept, TurnEnded
+    from tellback.agent.assistant.conversation.facts import KeptFacts
     from tellback.agent.context.line_writer import LineProgress
-    from tellback.agent.results import RunResult, ToolCallRecord, Usage
-    from tellback.memory import Report
+    from tellback.agent.results import ToolCallRecord, Usage
 
 _NOTE_LENGTH: Final = 60
 _NOTING_TOOLS: Final = ("remember", "replace_memory")
 SEPARATOR: Final = " · "
 
 
-def turn_line(prompt: str, result: RunResult, *, unsaved: int = 0) -> str:
-    """Return the line about the turn of *prompt*; "" where there is nothing to report."""
-    parts: list[str] = []
-    if result.stored:
-        parts += _kept(prompt, result.stored[0])
+def turn_line(turn: TurnEnded, *, unsaved: int = 0) -> str:
+    """Return the line about *turn*; "" where there is nothing to report."""
+    result, parts = turn.result, [*_kept_parts(turn.kept)]
     if unsaved:
         parts.append(f"{format_count(unsaved, 'turn')} not written yet")
     parts += _tool_parts(result.tool_runs)
@@ -33,32 +31,37 @@ def turn_line(prompt: str, result: RunResult, *, unsaved: int = 0) -> str:
     return SEPARATOR.join(parts)
 
 
-def _kept(prompt: str, report: Report) -> Iterator[str]:
-    """Yield the outcome of storing the user's words."""
-    from tellback.memory.internals import Outcome, classify_utterance
-
-    if report.outcome in (Outcome.REDACTED, Outcome.REJECTED) and (kinds := masked_kinds(prompt)):
-        if report.stored:
-            yield f"kept {short_id(report.id)}"
-        yield f"{', '.join(kinds)} not kept; /keep to keep it"
-        return
-    if report.outcome in (Outcome.DUPLICATE, Outcome.NEAR_DUPLICATE):
-        yield f"known already, folded into {short_id(report.of or report.id)}"
-        return
-    if not report.stored or not classify_utterance(prompt).kind.is_evidence:
-        return
-    yield f"kept {short_id(report.id)}"
-    if report.of is not None:
-        yield f"nearly as {short_id(report.of)}"
-    if report.replaced:
-        yield f"replaces {', '.join(map(short_id, report.replaced))}"
-    if report.may_replace is not None:
-        yield f"may replace {short_id(report.may_replace)}"
-    if report.made:
-        yield format_count(len(report.made), "fact") + " noted"
+def _kept_parts(kept: Kept) -> Iterator[str]:
+    """Yield what was kept of the user's words."""
+    if kept.id is not None:
+        yield f"kept {short_id(kept.id)}"
+    if kept.secrets:
+        yield f"{', '.join(kept.secrets)} not kept; /keep to keep it"
+    if kept.known is not None:
+        yield f"known already, folded into {short_id(kept.known)}"
+    if kept.near is not None:
+        yield f"nearly as {short_id(kept.near)}"
+    if kept.replaced:
+        yield f"replaces {', '.join(map(short_id, kept.replaced))}"
+    if kept.may_replace is not None:
+        yield f"may replace {short_id(kept.may_replace)}"
+    if kept.facts:
+        yield format_count(kept.facts, "fact") + " noted"
 
 
-def fact_lines(kept: KeptFacts) -> list[str]:
+def announcement_lines(announcement: Announcement) -> list[str]:
+    """Return the lines about what was done beside the chat."""
+    from tellback.agent.assistant.conversation.background_worker import LinesFailed
+    from tellback.agent.assistant.conversation.facts import KeptFacts
+
+    if isinstance(announcement, KeptFacts):
+        return _fact_lines(announcement)
+    if isinstance(announcement, LinesFailed):
+        return [f"no lines written about memories: {one_line(announcement.problem)}"]
+    return [_written_line(announcement)]
+
+
+def _fact_lines(kept: KeptFacts) -> list[str]:
     """Return a line for each kept fact of a turn, with the memories it replaces; the last line has the tokens."""
     from tellback.agent.errors import shorten
 
@@ -73,7 +76,7 @@ def fact_lines(kept: KeptFacts) -> list[str]:
     return lines
 
 
-def written_line(progress: LineProgress) -> str:
+def _written_line(progress: LineProgress) -> str:
     """Return the line about the lines that a model wrote in the background."""
     count = format_count(progress.written, "memory", "memories")
     return f"noted what {count} {'is' if progress.written == 1 else 'are'} about{SEPARATOR}{_tokens(progress.usage)}"

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.agent.desk.desk import MemoryDesk
     from tellback.memory import Memory
     from tellback.vectorstore import Analyzer
 
@@ -100,15 +100,15 @@ def correction_request(line: str) -> str | None:
     return None if not statement or is_question(statement) else statement
 
 
-async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequence[str]) -> Correction | None:
+async def propose_correction(
+    desk: MemoryDesk, statement: str, focus: Sequence[str], analyzer: Analyzer
+) -> Correction | None:
     """Return the memory that *statement* corrects, with its new text; None where no memory is about it.
 
     *focus* are the ids of the memories mentioned last, latest first; they come before those that recall finds.
     """
-    memory, namespace = opened.memory, opened.namespace
-    analyzer = opened.analyzer
-    near = [known for known in await memory.get(list(focus), namespace=namespace) if known is not None] if focus else []
-    hits = await memory.recall(statement, 5, namespace=namespace)
+    near = [known for known in await desk.get(focus) if known is not None] if focus else []
+    hits = await desk.recall(statement, 5)
     candidates = {known.id: known for known in (*near, *(hit.memory for hit in hits)) if _is_statement(known)}
     terms = set(analyzer.terms(statement))
     shared = {id: len(terms.intersection(analyzer.terms(known.text))) for id, known in candidates.items()}
@@ -126,18 +126,14 @@ async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequen
     return None if text == candidates[best].text else Correction(candidates[best], text)
 
 
-async def memories_about(opened: OpenedMemory, what: str) -> list[str]:
-    """Return the ids of the memories that share most words with *what*, best first; of the nearest where none do."""
-    analyzer = opened.analyzer
-    memories = [
-        hit.memory
-        for hit in await opened.memory.recall(what, 5, namespace=opened.namespace, all_utterances=True)
-        if _is_statement(hit.memory)
-    ]
+async def memories_about(desk: MemoryDesk, what: str, analyzer: Analyzer) -> list[Memory]:
+    """Return the memories that share most words with *what*, best first; the nearest where none do."""
+    found = await desk.recall(what, 5, all_utterances=True)
+    memories = [hit.memory for hit in found if _is_statement(hit.memory)]
     terms = set(analyzer.terms(what))
     shared = [len(terms.intersection(analyzer.terms(memory.text))) for memory in memories]
     most = max(shared, default=0)
-    return [memory.id for memory, count in zip(memories, shared, strict=True) if count == most]
+    return [memory for memory, count in zip(memories, shared, strict=True) if count == most]
 
 
 def corrected_text(old: str, statement: str, analyzer: Analyzer) -> str:

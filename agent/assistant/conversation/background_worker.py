@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tellback.agent.assistant.cli.conversation.facts import KeptFacts, keep_facts
-from tellback.agent.assistant.cli.conversation.turn_line import fact_lines, written_line
-from tellback.agent.assistant.cli.output import one_line
+from tellback.agent.assistant.conversation.facts import KeptFacts, keep_facts
 from tellback.agent.assistant.wiring import (
     make_http_client,
     make_line_writer,
@@ -36,6 +34,16 @@ _TOKENS_AFTER_A_TURN: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
+class LinesFailed:
+    """Lines are written no more, since the model or the disk failed: *problem*."""
+
+    problem: str
+
+
+Announcement: TypeAlias = KeptFacts | LineProgress | LinesFailed
+
+
+@dataclass(frozen=True, slots=True)
 class _Running:
     """Work under way in the *loop* of the worker's thread, which *drops_for_turns* or goes on beside them."""
 
@@ -50,9 +58,9 @@ class _Running:
 
 
 class BackgroundWorker:
-    """Works on one turn after the other; *announce* gets what is to be printed about it, in the worker's thread."""
+    """Works on one turn after the other; *announce* gets what came of it, in the worker's thread."""
 
-    def __init__(self, announce: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, announce: Callable[[Announcement], None]) -> None:
         self._announce = announce
         self._jobs: SimpleQueue[tuple[OpenedMemory, str | None] | None] = SimpleQueue()
         self._submitted = 0  # written by the submitting thread alone
@@ -123,7 +131,7 @@ class BackgroundWorker:
         except Exception as error:
             kept = KeptFacts(problem=str(error))
         self._done += 1
-        self._announce(fact_lines(kept))
+        self._announce(kept)
 
     async def _write(self, opened: OpenedMemory) -> None:
         """Write lines until a turn waits; a failure is announced, and none are written any more."""
@@ -139,10 +147,10 @@ class BackgroundWorker:
                     break
         except Exception as error:
             self._gave_up = True
-            self._announce([f"no lines written about memories: {one_line(str(error))}"])
+            self._announce(LinesFailed(str(error)))
         finally:
             if progress.written:
-                self._announce([written_line(progress)])
+                self._announce(progress)
             await client.aclose()
 
 
