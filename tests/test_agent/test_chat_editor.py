@@ -47,6 +47,7 @@ def editor(keys: PipeInput, opened: OpenedMemory | None = None) -> LineEditor:
         ("one\x1b\rtwo\r", "one\ntwo"),
         ("one\ntwo\r", "one\ntwo"),
         ("\x1b[200~list:\n- milk\r\n- 猫粮\x1b[201~\r", "list:\n- milk\n- 猫粮"),
+        ("\x1b[200~one \x1b[201\x1b[201~two\r", "one \x1b[201two"),
         ("typo\x03right\r", "right"),
         ("\x03hello\r", "hello"),
         ("\x03\x03", None),

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.filters import Condition
+from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from tellback.agent.assistant.cli.output import print_note
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 PROMPT: Final = "> "
 _CONTINUATION: Final = "… "
+_PASTE_END: Final = "\x1b[201~"
 
 
 class LineEditor:
@@ -58,6 +61,9 @@ class LineEditor:
             output=output,
         )
         self.history = history
+        keys: Any = self._session.app.input  # that of Windows has no such parser
+        if isinstance(parser := getattr(keys, "vt100_parser", None), Vt100Parser):
+            keys.vt100_parser = _PasteParser(parser.feed_key_callback)
 
     def read(self) -> str | None:
         """Return the next prompt as it was typed; None at the end."""
@@ -94,6 +100,27 @@ class LineEditor:
             return editor.prompt(prompt, default=text).strip() or None
         except (EOFError, KeyboardInterrupt):
             return None
+
+
+class _PasteParser(Vt100Parser):
+    """Parser of keys that looks for the end of a paste in what comes; the library's looks through all of it again."""
+
+    def __init__(self, feed_key_callback: Callable[[KeyPress], None]) -> None:
+        super().__init__(feed_key_callback)
+        self._parts: list[str] = []
+        self._last = ""
+
+    def feed(self, data: str) -> None:
+        """Take in the next keys, or the next part of a paste."""
+        if self._in_bracketed_paste:
+            self._parts.append(data)
+            end = self._last + data
+            self._last = end[-len(_PASTE_END) :]
+            if _PASTE_END not in end:
+                return
+            data, self._last = "".join(self._parts), ""
+            self._parts.clear()
+        super().feed(data)
 
 
 def _bindings() -> KeyBindings:
