@@ -47,7 +47,7 @@ async def test_a_turn_ends_with_what_it_kept_and_requests_in_plain_words_are_onl
         for line in ("What do you know about me?", "Undo that.", "yes", "forget that")
     ]
     assert kinds == ["profile", "undo", "answer", "forget"]
-    assert [memory.id for memory in forgetting.memories] == [first.kept.id]
+    assert first.kept.id in [memory.id for memory in forgetting.memories]
     assert correction.text == "Marek's birthday is 15 March."
     assert await talk.understand("Marek likes tea.") is None
     assert [memory.text for memory in await talk.opened.desk.get([first.kept.id])] == [first.prompt]
