@@ -9,6 +9,7 @@ from rich.console import Console
 
 from benchmarks import fast_search, forget_speed, hooks, secret_screen, structure, vector_table
 from benchmarks.documents import command as documents
+from benchmarks.memory import command as memory_bench
 from benchmarks.personal import answers, calibration, hands_command, life, manual, page, train
 from benchmarks.personal import command as personal
 from benchmarks.recall import command as recall
@@ -29,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     recall.add_commands(commands)
+    memory_bench.add_command(commands)
     personal.add_command(commands)
     manual.add_command(commands)
     for part in (life, answers, page, documents, hands_command, train):

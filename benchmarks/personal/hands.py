@@ -57,6 +57,10 @@ class Hand:
             return frozenset()
         return frozenset(id for value in fact["values"][:-1] for id in value["notes"]) - self.gold(question)
 
+    def answers(self, question: Row) -> tuple[str, ...]:
+        """Return what answers *question*, in English; empty for one that nothing answers."""
+        return tuple(value["value"] for value in self._values(question))
+
     def _values(self, question: Row) -> Iterator[Row]:
         if question["kind"] in UNANSWERABLE:
             return

@@ -1,0 +1,299 @@
+"""Command ``python -m benchmarks memory``: run systems over data, show, compare and check what came out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from benchmarks.memory.answer import READERLESS, Reading, answer, answer_path, context_of, judge
+from benchmarks.memory.check import problems
+from benchmarks.memory.compare import compared
+from benchmarks.memory.contract import violations
+from benchmarks.memory.data.catalogue import read_data
+from benchmarks.memory.data.dataset import DataError, DataSet
+from benchmarks.memory.embedding_server import EmbeddingServer
+from benchmarks.memory.figures import Result, read_results
+from benchmarks.memory.models import BudgetExceeded, ModelCall, Price, RecordedModel
+from benchmarks.memory.page import page
+from benchmarks.memory.prompts import judge_prompt, reader_prompt
+from benchmarks.memory.protocol import Settings, Unavailable
+from benchmarks.memory.registry import ENTRIES, MEASURED, Entry, entry_of
+from benchmarks.memory.run import RunOptions, folder_of, not_measured, retrieve
+from benchmarks.memory.schema import json_schema
+from benchmarks.memory.stage_files import read_stage
+from benchmarks.memory.tables import Table, markdown, tables_of
+from tellback.agent import open_provider
+from tellback.memory import local_embedder
+
+OUT = Path("memory-bench")
+SETS = "hands,locomo"
+STAGES = "retrieve,answer,judge"
+AGAINST = "bm25"
+_NOT_MEASURED = "not-measured.json"
+_SCHEMA = Path(__file__).parent / "schema.json"
+
+Say = Callable[[str], None]
+
+
+def add_command(commands: Any) -> None:
+    """Add ``memory`` to the commands."""
+    parser = commands.add_parser(
+        "memory", help="memory systems over conversations and notes: run, show, page, compare, check"
+    )
+    actions = parser.add_subparsers(required=True)
+    run = _action(actions, "run", _run, "ask every system every question; killed and run again, it goes on")
+    run.add_argument(
+        "--systems", default=",".join(MEASURED), help="keys, or module:Class of your own; +shared behind it"
+    )
+    run.add_argument("--stages", default=STAGES, help="retrieve (with ingest), answer, judge")
+    run.add_argument("--limit", type=int, help="only so many questions of each kind and corpus")
+    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--again", action="store_true", help="make the files of these stages anew")
+    run.add_argument("-k", type=int, default=10, help="hits that a reader gets")
+    run.add_argument("--tokens", type=int, default=1_000, help="tokens that a reader gets")
+    run.add_argument("--reader", default=READERLESS, help="a model, openai:NAME or anthropic:NAME; without: quotes")
+    run.add_argument("--judge", default=READERLESS, help="a model; without: evidence and words are compared")
+    run.add_argument("--replay", action="store_true", help="answer from recorded calls alone")
+    run.add_argument("--price", default="0,0", help="money per million tokens in and out")
+    run.add_argument("--budget", type=float, help="money that may be spent; needed with a model")
+    for name, function, help in (
+        ("show", _show, "tables in the terminal"),
+        ("page", _page, "one HTML file, and Markdown beside it"),
+        ("compare", _compare, "two systems question by question"),
+        ("check", _check, "prove that the files are whole and of the schema"),
+    ):
+        action = _action(actions, name, function, help)
+        if name == "check":
+            continue
+        action.add_argument("--reader", default=READERLESS)
+        action.add_argument("--judge", default=READERLESS)
+        action.add_argument("--without", type=Path, help="file with ids of questions that are left out, one a line")
+        if name == "compare":
+            action.add_argument("before", help="a system, or FOLDER=SYSTEM of another run")
+            action.add_argument("after")
+            action.add_argument("--measure", default="first")
+        else:
+            action.add_argument("--against", default=AGAINST, help="system that the others are compared with")
+            action.add_argument("--draw", choices=("questions", "corpora"), default="questions")
+        if name == "page":
+            action.add_argument("--file", type=Path, default=Path("memory-bench.html"))
+    keeps = actions.add_parser("contract", help="check that an adapter keeps the contract")
+    keeps.add_argument("systems", help="keys, or module:Class of your own")
+    keeps.set_defaults(run=_contract)
+    schema = actions.add_parser("schema", help="write schema.json from the rows' shapes")
+    schema.set_defaults(run=_schema)
+
+
+def _action(actions: Any, name: str, function: Callable[..., int], help: str) -> argparse.ArgumentParser:
+    action: argparse.ArgumentParser = actions.add_parser(name, help=help)
+    action.set_defaults(run=function)
+    data = os.environ.get("TELLBACK_BENCH_DATA")
+    action.add_argument("--data", type=Path, default=Path(data) if data else None, help="folder of the data sets")
+    action.add_argument("--sets", default=SETS, help="names, NAME=PATH, or folders of your own data")
+    action.add_argument("--out", type=Path, default=OUT, help="folder of the files of the run")
+    return action
+
+
+def _run(given: argparse.Namespace, asked: list[str], say: Say) -> int:
+    entries = [entry_of(name) for name in given.systems.split(",")]
+    stages = given.stages.split(",")
+    options = RunOptions(given.limit, given.seed, given.again)
+    reading = _reading(given)
+    failures = _read_failures(given.out)
+    for data in _sets(given):
+        server: EmbeddingServer | None = None
+        if "retrieve" in stages and any(entry.shared for entry in entries):
+            server = EmbeddingServer(local_embedder())
+        for entry in entries:
+            if entry.not_measured:
+                continue
+            folder = folder_of(given.out, data, entry)
+            try:
+                if "retrieve" in stages:
+                    retrieve(data, entry, given.out, options, server, say)
+                    failures.pop(entry.key, None)
+                _read(data, entry, folder, reading, stages, again=given.again, say=say)
+            except Unavailable as error:
+                say(f"{entry.key}: not measured: {error}")
+                failures[entry.key] = str(error)
+                for stage in ("ingest.jsonl", "retrieve.jsonl"):
+                    (folder / stage).unlink(missing_ok=True)
+            except BudgetExceeded as error:
+                say(f"{entry.key}: stopped: {error}; run it again with a larger --budget, and it goes on")
+                return 1
+        if server is not None:
+            server.close()
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / _NOT_MEASURED).write_text(json.dumps(failures, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return 0
+
+
+def _read(
+    data: DataSet, entry: Entry, folder: Path, reading: Reading, stages: Sequence[str], *, again: bool, say: Say
+) -> None:
+    """Run the stages of reader and judge; say what they cost before a model is asked."""
+    for stage, model in (("answer", reading.reader), ("judge", reading.judge)):
+        if stage not in stages:
+            continue
+        if model is not None and model.provider is not None:
+            cost = model.estimate(_calls(data, entry, folder, reading, stage))
+            say(f"{entry.key}: {stage} by {model.name} costs at most {cost:.4f}; {model.spent:.4f} are spent")
+            if model.spent + cost > model.price.budget:
+                raise BudgetExceeded(
+                    f"{stage} costs at most {cost:.4f}, and {model.price.budget - model.spent:.4f} are left"
+                )
+        if stage == "answer":
+            answer(data, entry, folder, reading, again=again)
+        else:
+            judge(data, folder, reading, again=again)
+
+
+def _calls(data: DataSet, entry: Entry, folder: Path, reading: Reading, stage: str) -> list[ModelCall]:
+    if stage == "answer":
+        rows = [row for row in read_stage(folder / "retrieve.jsonl")[1] if not row.get("error")]
+        contexts = [(data.questions[row["question"]], context_of(data, row, entry, reading)) for row in rows]
+        return [ModelCall(reader_prompt(asked, [line for _, line in context])) for asked, context in contexts]
+    name = reading.reader.name if reading.reader else READERLESS
+    rows = [row for row in read_stage(answer_path(folder, name))[1] if not row.get("error")]
+    return [
+        ModelCall(judge_prompt(data.questions[row["question"]], row["answer"]), repeat)
+        for row in rows
+        for repeat in range(3)
+    ]
+
+
+def _reading(given: argparse.Namespace) -> Reading:
+    price = Price(
+        *(float(part) for part in given.price.split(",")), given.budget if given.budget is not None else float("inf")
+    )
+    models = []
+    for name in (given.reader, given.judge):
+        if name == READERLESS:
+            models.append(None)
+            continue
+        if given.budget is None and not given.replay:
+            raise DataError(f"--budget is needed with a model: how much {name} may cost in all")
+        provider = None if given.replay else open_provider(name)
+        models.append(RecordedModel(name, given.out / "calls.jsonl", provider, price))
+    return Reading(given.k, given.tokens, *models)
+
+
+def _show(given: argparse.Namespace, asked: list[str], say: Say) -> int:
+    console = Console(width=None if Console().is_terminal else 200)
+    for data, results in _results(given):
+        console.rule(f"{data.title}: {len(data.corpora)} corpora, {len(data.questions)} questions, {data.hash[:12]}")
+        for table in tables_of(results, given.against, by_corpus=given.draw == "corpora"):
+            _print(console, table)
+        console.print(f"Not measured here: {data.limits}.", style="dim")
+    for name, why in _all_failures(given.out).items():
+        console.print(f"{name}: no figures: {why}", style="dim", markup=False)
+    return 0
+
+
+def _page(given: argparse.Namespace, asked: list[str], say: Say) -> int:
+    results = list(_results(given))
+    failures = _all_failures(given.out)
+    given.file.write_text(page(results, given.against, failures, by_corpus=given.draw == "corpora"), "utf-8")
+    parts = [
+        f"## {data.title}\n\n"
+        + "\n".join(map(markdown, tables_of(found, given.against)))
+        + f"\nNot measured here: {data.limits}.\n"
+        for data, found in results
+    ]
+    given.file.with_suffix(".md").write_text("\n".join(parts), "utf-8")
+    say(f"{given.file} and {given.file.with_suffix('.md')}")
+    return 0
+
+
+def _compare(given: argparse.Namespace, asked: list[str], say: Say) -> int:
+    for data in _sets(given):
+        print(data.title)
+        pair = [_one(given, data, name) for name in (given.before, given.after)]
+        for line in compared(*pair, given.measure):
+            print(line)
+    return 0
+
+
+def _one(given: argparse.Namespace, data: DataSet, name: str) -> Result:
+    folder, found, key = name.rpartition("=")
+    results = read_results(Path(folder) if found else given.out, data, left_out=_left_out(given))
+    for result in results:
+        if result.key == key:
+            return result
+    raise DataError(f"no results of {key} on {data.title}: there are {', '.join(result.key for result in results)}")
+
+
+def _check(given: argparse.Namespace, asked: list[str], say: Say) -> int:
+    lines = list(problems(given.out, _sets(given)))
+    for line in lines:
+        print(line)
+    print(f"{given.out}: {len(lines)} problems")
+    return 1 if lines else 0
+
+
+def _contract(given: argparse.Namespace, asked: list[str], say: Say) -> int:
+    entries = [entry_of(name) for name in given.systems.split(",")]
+    server = EmbeddingServer(local_embedder()) if any(entry.shared for entry in entries) else None
+    found = 0
+    for entry in entries:
+        with TemporaryDirectory() as folder:
+            settings = server.settings(Path(folder)) if server and entry.shared else Settings(Path(folder))
+            try:
+                lines = list(violations(entry, settings))
+            except Unavailable as error:
+                lines = [f"it cannot be used here: {error}"]
+        found += len(lines)
+        for line in lines or ["keeps the contract"]:
+            print(f"{entry.key}: {line}")
+    if server is not None:
+        server.close()
+    return 1 if found else 0
+
+
+def _schema(given: argparse.Namespace, asked: list[str], say: Say) -> int:
+    _SCHEMA.write_text(json.dumps(json_schema(), indent=1) + "\n", "utf-8")
+    return 0
+
+
+def _sets(given: argparse.Namespace) -> list[DataSet]:
+    return [read_data(name, given.data) for name in given.sets.split(",")]
+
+
+def _results(given: argparse.Namespace) -> list[tuple[DataSet, list[Result]]]:
+    found = []
+    for data in _sets(given):
+        results = read_results(given.out, data, reader=given.reader, judge=given.judge, left_out=_left_out(given))
+        if not results:
+            raise DataError(f"{given.out}: no results on {data.title}; `memory run` makes them")
+        found.append((data, results))
+    return found
+
+
+def _left_out(given: argparse.Namespace) -> list[str]:
+    return given.without.read_text("utf-8").split() if given.without else []
+
+
+def _read_failures(out: Path) -> dict[str, str]:
+    path = out / _NOT_MEASURED
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+def _all_failures(out: Path) -> dict[str, str]:
+    return not_measured(ENTRIES, _read_failures(out))
+
+
+def _print(console: Console, table: Table) -> None:
+    printed = RichTable(title=table.title, caption=table.note or None, title_justify="left", caption_justify="left")
+    for number, head in enumerate(table.heads):
+        printed.add_column(head, justify="left" if number == 0 else "right")
+    for row in table.rows:
+        printed.add_row(*row)
+    console.print(printed)

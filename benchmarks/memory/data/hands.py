@@ -1,0 +1,56 @@
+"""Ours: the open hands, lives of invented people by several writers; CC0, and in the checkout."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.memory.data.dataset import Asked, Corpus, DataSet, hash_of
+from benchmarks.memory.protocol import Item, Question
+from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, open_hands, shares_no_stem
+
+_LIMITS = (
+    "short notes of one person a life, typed in a hurry, in several languages, asked in other words: no long turns, no "
+    "other people's chats, and Tellback's settings were chosen on these eight"
+)
+
+
+def hands(path: Path | None = None) -> DataSet:
+    """Return the hands that anyone may look at; the sealed ones are read by nothing here."""
+    lives = [hand for hand in open_hands() if hand.questions]
+    files = sorted(file for hand in lives for file in (HANDS / hand.name).glob("*.jsonl"))
+    return DataSet("hands", "Hands", [_corpus(hand) for hand in lives], hash_of(files), _LIMITS)
+
+
+def _corpus(hand: Hand) -> Corpus:
+    about = {row["id"]: row["about"] for row in hand.lines}
+    rows = sorted([*hand.notes, *hand.adversary], key=lambda row: (row["at"], row["id"]))
+    items = [
+        Item(
+            f"{hand.name}/{row['id']}",
+            row["text"],
+            session=row["at"][:10],
+            at=_utc(row["at"]),
+            about=about.get(row["id"], ""),
+        )
+        for row in rows
+    ]
+    return Corpus(hand.name, items, [_asked(hand, question) for question in hand.questions])
+
+
+def _asked(hand: Hand, question: object) -> Asked:
+    assert isinstance(question, dict)
+    answerable = question["kind"] not in UNANSWERABLE
+    return Asked(
+        Question(f"{hand.name}/{question['id']}", question["text"], _utc(question["at"])),
+        question["kind"],
+        {f"{hand.name}/{id}": 1 for id in hand.gold(question)},
+        frozenset(f"{hand.name}/{id}" for id in hand.stale(question)),
+        "; ".join(hand.answers(question)),
+        answerable=answerable,
+        groups=("no shared stem",) if answerable and shares_no_stem(hand, question) else (),
+    )
+
+
+def _utc(text: str) -> str:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).isoformat()

@@ -1,0 +1,131 @@
+"""The page of a run: one HTML file that needs nothing else, with tables that sort and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from math import log
+from pathlib import Path
+from string import Template
+
+from benchmarks.memory.data.dataset import DataSet
+from benchmarks.memory.figures import BUDGETS, Result, mean_of
+from benchmarks.memory.tables import Table, label, share, tables_of
+
+_PAGE = Path(__file__).parent / "page.html"
+_WIDTH, _LEFT, _RIGHT, _ROW = 900, 230, 60, 22
+_CURVE_HEIGHT, _TOP, _BOTTOM = 420, 16, 36
+_LABEL_GAP = 14
+
+
+def page(
+    runs: Sequence[tuple[DataSet, Sequence[Result]]],
+    against: str,
+    failures: Mapping[str, str],
+    *,
+    by_corpus: bool = False,
+) -> str:
+    """Return the page of *runs*, with the reasons why other systems have no figures."""
+    parts = []
+    for data, results in runs:
+        parts.append(f"<h2>{escape(data.title)}</h2>")
+        parts.append(_note(f"{len(data.corpora)} corpora, {len(data.questions)} questions, SHA-256 {data.hash}."))
+        parts.append(_note(f"Not measured here: {data.limits}."))
+        parts += [_dots(results), _curves(results)]
+        parts += [_table(table) for table in tables_of(results, against, by_corpus=by_corpus)]
+        parts.append(_settings(results))
+    named = "".join(f"<li>{escape(key)}: {escape(why)}</li>" for key, why in failures.items())
+    parts.append(f"<h2>Named, without figures</h2><ul>{named}</ul>")
+    return Template(_PAGE.read_text("utf-8")).substitute(body="\n".join(parts))
+
+
+def _table(table: Table) -> str:
+    heads = "".join(f'<th scope="col"><button>{escape(head)}</button></th>' for head in table.heads)
+    rows = "".join(
+        f"<tr{_ours(row[0])}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    body = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return f"<h3>{escape(table.title)}</h3>{body}{_note(table.note)}"
+
+
+def _settings(results: Sequence[Result]) -> str:
+    lines = (
+        f"<li>{escape(label(result))}: {escape(str(result.header['settings']))}"
+        f"{escape(' — ' + ', '.join(result.header['packages'])) if result.header['packages'] else ''}</li>"
+        for result in results
+    )
+    machines = ", ".join(dict.fromkeys(str(result.header["machine"]) for result in results))
+    return f"<h3>Settings</h3><ul>{''.join(lines)}</ul>{_note(machines)}"
+
+
+def _dots(results: Sequence[Result]) -> str:
+    """Return the share of questions with evidence among ten, a dot a system with its interval."""
+    shown = sorted(
+        ((mean_of(result.values["among 10"]), result) for result in results if not result.whole),
+        key=lambda pair: -pair[0].mean,
+    )
+    height = _ROW * len(shown) + _BOTTOM
+    scale = _WIDTH - _LEFT - _RIGHT
+    lines = []
+    for tenth in range(0, 11, 2):
+        x = _LEFT + scale * tenth / 10
+        lines.append(f'<line class="grid" x1="{x:.0f}" x2="{x:.0f}" y1="0" y2="{height - _BOTTOM + 4}"/>')
+        lines.append(f'<text class="faint" x="{x:.0f}" y="{height - 14}" text-anchor="middle">{tenth / 10:.1f}</text>')
+    for place, (interval, result) in enumerate(shown):
+        y, kind = _ROW * place + _ROW / 2, _kind(label(result))
+        low, middle, high = (_LEFT + scale * value for value in (interval.low, interval.mean, interval.high))
+        lines.append(f'<text x="{_LEFT - 10}" y="{y + 4:.0f}" text-anchor="end">{escape(label(result))}</text>')
+        lines.append(
+            f'<line class="{kind}" stroke-width="2" x1="{low:.1f}" x2="{high:.1f}" y1="{y:.0f}" y2="{y:.0f}"/>'
+        )
+        lines.append(f'<circle class="{kind}" cx="{middle:.1f}" cy="{y:.0f}" r="4"/>')
+        lines.append(f'<text class="faint" x="{high + 8:.0f}" y="{y + 4:.0f}">{share(interval.mean)}</text>')
+    return _figure(
+        height, lines, "Questions with any of their evidence among the first ten, with 95 per cent intervals."
+    )
+
+
+def _curves(results: Sequence[Result]) -> str:
+    """Return the share of questions with evidence in the context against its tokens, a line a system."""
+    shown = [result for result in results if not result.whole and any(result.curve())]
+    span = log(BUDGETS[-1] / BUDGETS[0])
+    xs = [_LEFT / 3 + (_WIDTH - _LEFT * 1.5) * log(budget / BUDGETS[0]) / span for budget in BUDGETS]
+    depth = _CURVE_HEIGHT - _TOP - _BOTTOM
+    lines = []
+    for tenth in range(0, 11, 2):
+        y = _TOP + depth * (1 - tenth / 10)
+        lines.append(f'<line class="grid" x1="{xs[0]:.0f}" x2="{xs[-1]:.0f}" y1="{y:.0f}" y2="{y:.0f}"/>')
+        lines.append(
+            f'<text class="faint" x="{xs[0] - 8:.0f}" y="{y + 4:.0f}" text-anchor="end">{tenth / 10:.1f}</text>'
+        )
+    for x, budget in zip(xs, BUDGETS, strict=True):
+        lines.append(f'<text class="faint" x="{x:.0f}" y="{_CURVE_HEIGHT - 14}" text-anchor="middle">{budget:,}</text>')
+    ends = sorted(((_TOP + depth * (1 - result.curve()[-1]), result) for result in shown), key=lambda pair: pair[0])
+    spread = min(_LABEL_GAP, (_CURVE_HEIGHT - _TOP) / max(len(ends), 1))
+    text_y = -spread
+    for y, result in ends:
+        kind, text_y = _kind(label(result)), max(y, text_y + spread)
+        points = " L".join(
+            f"{x:.1f},{_TOP + depth * (1 - value):.1f}" for x, value in zip(xs, result.curve(), strict=True)
+        )
+        lines.append(f'<path class="{kind}" d="M{points}"><title>{escape(label(result))}</title></path>')
+        lines.append(f'<text x="{xs[-1] + 10:.0f}" y="{text_y + 4:.0f}">{escape(label(result))}</text>')
+    height = max(_CURVE_HEIGHT, round(text_y) + _LABEL_GAP)
+    return _figure(height, lines, "Questions with any of their evidence in the context, against its tokens.")
+
+
+def _figure(height: int, lines: Sequence[str], caption: str) -> str:
+    drawn = f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(caption)}">{"".join(lines)}</svg>'
+    return f"<figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>' if text else ""
+
+
+def _kind(name: str) -> str:
+    return "ours" if name.startswith("Tellback") else "theirs"
+
+
+def _ours(name: str) -> str:
+    return ' class="ours"' if name.startswith("Tellback") else ""

@@ -1,0 +1,85 @@
+"""Tellback through its public face: ``remember_many``, then ``recall``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count
+
+from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.systems.dense import embedder_of
+from tellback.memory import Embedder, LongTermMemory, Memory, open_memory, run_sync
+
+_NOW = datetime(2020, 1, 1, tzinfo=UTC)
+"""Time before that of any item; the clock is that of what was told and asked last."""
+_NAMESPACE = "bench"
+
+
+class Tellback:
+    """The product as it is installed, in a file of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._now, self._names, self._places = _NOW, count(), count()
+        self._memory = self._opened()
+
+    def embedder(self) -> Embedder | None:
+        return embedder_of(self.settings)
+
+    def reset(self) -> None:
+        run_sync(self._memory.close())
+        for file in self.settings.folder.glob("memory.db*"):
+            file.unlink()
+        self._memory = self._opened()
+
+    def ingest(self, items: Sequence[Item]) -> None:
+        self._now = max([self._now, *(datetime.fromisoformat(item.at) for item in items if item.at)])
+        run_sync(self._memory.remember_many([self._of(item) for item in items], namespace=_NAMESPACE))
+
+    def ready(self) -> None:
+        run_sync(self._memory.flush())
+
+    def search(self, question: Question, k: int, tokens: int) -> Found:
+        if question.at:
+            self._now = max(self._now, datetime.fromisoformat(question.at))
+        found = run_sync(self._memory.recall(question.text, k, namespace=_NAMESPACE))
+        hits = [Hit(hit.memory.id, hit.score) for hit in found]
+        return Found(hits, found.confidence, found.abstain is not None)
+
+    def usage(self) -> Mapping[str, float]:
+        return {}
+
+    def close(self) -> None:
+        run_sync(self._memory.close())
+
+    def _opened(self) -> LongTermMemory:
+        return open_memory(
+            self.settings.folder / "memory.db",
+            embedder=self.embedder(),
+            choose_local=False,
+            clock=lambda: self._now,
+            ids=lambda: f"b{next(self._names):07}",
+        )
+
+    def _of(self, item: Item) -> Memory:
+        about = item.about if self.settings.options.get("lines") else ""
+        is_turn = item.role != "document"
+        return Memory(
+            item.text,
+            id=item.id,
+            kind="turn" if is_turn else "document",
+            role=item.role if is_turn else None,
+            speaker=item.speaker or None,
+            session=item.session or None,
+            sequence=next(self._places) if item.session else None,
+            occurred_at=datetime.fromisoformat(item.at) if item.at else None,
+            about=about,
+            about_by="model" if about else "",
+        )
+
+
+class TellbackWords(Tellback):
+    """Tellback without an embedder: words alone."""
+
+    def embedder(self) -> None:
+        return None

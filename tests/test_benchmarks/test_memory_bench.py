@@ -1,0 +1,185 @@
+"""The bench of memory systems, whole: run, killed and resumed, shown, compared, proved; adapters keep the contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.memory.contract import violations
+from benchmarks.memory.data.json_lines import json_lines
+from benchmarks.memory.embedding_server import EmbeddingServer
+from benchmarks.memory.figures import HELD, LET_THROUGH, WRONGLY, read_results
+from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.registry import BASELINES, entry_of
+from benchmarks.memory.schema import json_schema
+from benchmarks.memory.stage_files import digest, read_stage
+from benchmarks.memory.systems.baselines import Baseline
+from tellback.memory import HashingEmbedder, OpenAICompatibleEmbedder, run_sync
+
+MEMORIES = (
+    {"id": "m1", "text": "The spare key is with Ben.", "speaker": "Ana", "occurred_at": "2026-01-01T10:00:00Z"},
+    {"id": "m2", "text": "My landlord is called Ruiz.", "speaker": "Ana", "occurred_at": "2026-01-02T10:00:00Z"},
+    {
+        "id": "m3",
+        "text": "The spare key is under the pot now.",
+        "speaker": "Ana",
+        "occurred_at": "2026-02-01T10:00:00Z",
+    },
+    {"id": "m4", "text": "It rained the whole weekend.", "speaker": "Ben", "occurred_at": "2026-02-02T10:00:00Z"},
+)
+QUESTIONS = (
+    {
+        "question": "Where is the spare key now?",
+        "evidence": ["m3"],
+        "stale": ["m1"],
+        "group": "now",
+        "answer": "the pot",
+    },
+    {"question": "Who is the landlord?", "evidence": ["m2"], "answer": "Ruiz"},
+    {"question": "What is the capital of Mongolia?", "evidence": [], "group": "absent"},
+)
+OWN = "benchmarks.memory.example:RareWords"
+
+
+class Loud(Baseline):
+    """A system that fails on one question and answers with facts of its own."""
+
+    def search(self, question: Question, k: int, tokens: int) -> Found:
+        if "landlord" in question.text:
+            raise RuntimeError("no landlord here")
+        return Found([Hit(text="spare key: under the pot", score=1.0), Hit(text="nothing of this was told", score=0.5)])
+
+
+class Twice(Baseline):
+    """A system that breaks the contract: hits twice, of unknown ids, by rising scores."""
+
+    def ranked(self, question: Question, k: int) -> Sequence[Item]:
+        return [Item("m9", ""), Item("m9", "")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    data = tmp_path / "mine"
+    data.mkdir()
+    for name, rows in (("memories", MEMORIES), ("questions", QUESTIONS)):
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return data
+
+
+def run(folder: Path, out: Path, systems: str, *more: str) -> int:
+    return main(["memory", "run", "--sets", str(folder), "--out", str(out), "--systems", systems, *more])
+
+
+@pytest.mark.parametrize("key", [*BASELINES, OWN])
+def test_a_baseline_keeps_the_contract_of_a_memory_system(key: str, tmp_path: Path) -> None:
+    entry = entry_of(key)
+    if not entry.shared:
+        assert list(violations(entry, Settings(tmp_path))) == []
+        return
+    server = EmbeddingServer(HashingEmbedder())
+    assert list(violations(entry, server.settings(tmp_path))) == []
+    server.close()
+
+
+def test_what_breaks_the_contract_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    lines = list(violations(entry_of("test_memory_bench:Twice"), Settings(tmp_path)))
+    assert any("found twice" in line for line in lines)
+    assert any("ids of no item" in line for line in lines)
+
+
+def test_two_runs_are_equal_and_a_killed_one_goes_on_to_the_same_result(folder: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    systems = f"bm25,oracle,dont-know,{OWN}"
+    for out in (first, second):
+        assert run(folder, out, systems) == 0
+    path = second / "mine" / "bm25" / "retrieve.jsonl"
+    path.write_bytes(path.read_bytes()[:-40])  # as a kill leaves it, in the middle of a row
+    assert run(folder, second, systems) == 0
+    for file in sorted(first.glob("*/*/*.jsonl")):
+        again = second / file.relative_to(first)
+        assert digest(read_stage(file)[1]) == digest(read_stage(again)[1])
+    for out in (first, second):
+        assert main(["memory", "check", "--sets", str(folder), "--out", str(out)]) == 0
+
+
+def test_figures_follow_from_gold_stale_and_unanswerable_questions(folder: Path, tmp_path: Path) -> None:
+    run(folder, tmp_path, "oracle,dont-know,last")
+    oracle, silent, last = (
+        next(result for result in read_results(tmp_path, json_lines(folder)) if result.key == key)
+        for key in ("oracle", "dont-know", "last")
+    )
+    assert oracle.values["first"] == {"/q0": 1.0, "/q1": 1.0}
+    assert (oracle.values[HELD], last.values[HELD]) == ({"/q0": 0.0}, {"/q0": 0.0})
+    assert (silent.values[WRONGLY]["/q1"], silent.values[LET_THROUGH]) == (1.0, {"/q2": 0.0})
+    assert last.of_kind("first", "now") == {"/q0": 0.0}
+    assert [oracle.values["answer right"][id] for id in ("/q0", "/q1", "/q2")] == [1.0, 1.0, 1.0]
+
+
+def test_facts_are_attributed_and_a_failing_system_is_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    run(folder, tmp_path, "bm25,test_memory_bench:Loud")
+    loud = next(one for one in read_results(tmp_path, json_lines(folder)) if one.key.endswith("Loud"))
+    assert loud.found["/q0"]["hits"] == ["m3", ""]
+    assert loud.found["/q0"]["facts"]["0"] == "spare key: under the pot"
+    assert loud.values["first"]["/q1"] == 0.0
+    assert main(["memory", "show", "--sets", str(folder), "--out", str(tmp_path)]) == 0
+    assert "RuntimeError: no landlord here" in capsys.readouterr().out
+
+
+def test_a_changed_input_is_noticed_and_a_check_finds_what_is_wrong(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    run(folder, out, "bm25")
+    path = out / "mine" / "bm25" / "retrieve.jsonl"
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join([*lines[:-1], '{"question": "q", "hits": []}\n']), "utf-8")
+    assert main(["memory", "check", "--sets", str(folder), "--out", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert "Field required" in said
+    assert "made from rows that do not lie beside it" in said
+    with (folder / "memories.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"id": "m5", "text": "A new one."}\n')
+    with pytest.raises(SystemExit):
+        run(folder, out, "bm25")
+    assert "--again makes it anew" in capsys.readouterr().err
+    assert run(folder, out, "bm25", "--again") == 0
+
+
+def test_the_page_needs_nothing_else_and_names_every_system(folder: Path, tmp_path: Path) -> None:
+    run(folder, tmp_path, f"full-context,bm25,{OWN}")
+    file = tmp_path / "page.html"
+    assert main(["memory", "page", "--sets", str(folder), "--out", str(tmp_path), "--file", str(file)]) == 0
+    text = file.read_text("utf-8")
+    assert "RareWords" in text
+    assert "basic-memory: 0.24 needs Python 3.12" in text
+    assert not any(foreign in text for foreign in ("http://", "https://", "src=", "@import"))
+    assert "### What is found" in file.with_suffix(".md").read_text("utf-8")
+
+
+def test_two_systems_are_compared_question_by_question(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(folder, tmp_path, "last,oracle")
+    assert main(["memory", "compare", "last", "oracle", "--sets", str(folder), "--out", str(tmp_path)]) == 0
+    assert "2 → 1: Where is the spare key now?" in capsys.readouterr().out
+
+
+def test_the_shared_embedder_speaks_the_format_of_openai() -> None:
+    server = EmbeddingServer(HashingEmbedder())
+    texts = ["a red boat", "a blue car"]
+    served = run_sync(OpenAICompatibleEmbedder(server.url, server.name).embed(texts))
+    assert (served == server.vectors(texts)).all()
+    server.close()
+
+
+def test_the_published_schema_is_that_of_the_rows() -> None:
+    published = Path(json_lines.__code__.co_filename).parents[1] / "schema.json"
+    assert json.loads(published.read_text("utf-8")) == json_schema()
