@@ -65,7 +65,7 @@ class StageFile:
 
 
 def read_stage(path: Path) -> tuple[Row, list[Row]]:
-    """Return header and rows of *path*, without a last line that was cut off; raise ``ValueError`` for another schema."""
+    """Return header and rows of *path* without a last line that was cut off; another schema is a ``ValueError``."""
     lines = path.read_text("utf-8").split("\n")
     try:
         header, *rows = (json.loads(line) for line in lines[:-1])

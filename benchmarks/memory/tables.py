@@ -100,7 +100,10 @@ def session_table(results: Sequence[Result]) -> list[Table]:
     if not names:
         return []
     rows = tuple((label(result), *(share(mean_of(result.values[name]).mean) for name in names)) for result in results)
-    note = "“all” is the official figure, which drops what nothing answers and what only the assistant said; “any” is what many print."
+    note = (
+        "“all” is the official figure, which drops what nothing answers and what only the assistant said; "
+        "“any” is what many print."
+    )
     return [Table("Sessions", ("system", *names), rows, note)]
 
 
@@ -120,9 +123,10 @@ def cost_table(results: Sequence[Result]) -> Table:
             (label(result), *(f"{costs[name]:,.0f}" if costs[name] >= 100 else f"{costs[name]:.3g}" for name in _COSTS))
         )
     note = (
-        "Ingest and disk are those of 1,000 items, model tokens those of a million ingested tokens, reader tokens those "
-        "of a question; questions come one at a time. Systems that share the embedder find texts embedded: their times are without it. "
-        "Memory is the most that the system's process held, imports included; what a baseline keeps in memory takes no disk."
+        "Ingest and disk are those of 1,000 items, model tokens those of a million ingested tokens, reader tokens "
+        "those of a question; questions come one at a time. Systems that share the embedder find texts embedded: "
+        "their times are without it. Memory is the most that the process held, imports included; what a baseline "
+        "keeps in memory takes no disk."
     )
     return Table("What it costs", ("system", *_COSTS), tuple(rows), note)
 

@@ -17,7 +17,7 @@ def main(place: str) -> None:
     """Serve the system at *place*, ``module:Class``, until the pipe is closed."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a system prints must not stand among the answers
-    sys.path += [os.getcwd(), str(_ROOT)]  # last, so that no folder here shadows a package of the environment
+    sys.path += [str(Path.cwd()), str(_ROOT)]  # last, so that no folder here shadows a package of the environment
     from benchmarks.memory.protocol import Item, MemorySystem, Question, Settings, Unavailable
 
     system: MemorySystem | None = None

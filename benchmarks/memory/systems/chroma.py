@@ -1,4 +1,4 @@
-"""Chroma: a persistent collection in cosine space, ``add`` and ``query`` with an OpenAI-compatible embedding function."""
+"""Chroma: a persistent collection in cosine space, ``add`` and ``query``, an OpenAI-compatible embedding function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mem0 with ``infer=False``: the items as they are, in its vector store (Qdrant in a folder). Ids are in the metadata."""
+"""mem0 with ``infer=False``: the items as they are, in its vector store (Qdrant in a folder), ids in the metadata."""
 
 from __future__ import annotations
 
