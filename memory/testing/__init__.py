@@ -10,18 +10,11 @@ except ModuleNotFoundError as error:
 from tellback.memory.testing.chunker_contract import ChunkerContract
 from tellback.memory.testing.embedder_contract import EmbedderContract
 from tellback.memory.testing.history_contract import HistoryStorageContract
-from tellback.memory.testing.retention_contract import RetentionContract
-from tellback.memory.testing.summary_contract import SummaryStorageContract
-from tellback.memory.testing.window_contract import ConversationWindowPolicyContract, WindowPolicyContract
 from tellback.memory.testing.wrapper_contract import WrappedMemoryContract
 
 __all__ = [
     "ChunkerContract",
-    "ConversationWindowPolicyContract",
     "EmbedderContract",
     "HistoryStorageContract",
-    "RetentionContract",
-    "SummaryStorageContract",
-    "WindowPolicyContract",
     "WrappedMemoryContract",
 ]

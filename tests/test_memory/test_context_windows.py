@@ -21,8 +21,7 @@ from tellback.memory import (
     message_tokens,
 )
 from tellback.memory.internals import FullWindow
-from tellback.memory.testing import WindowPolicyContract
-from tellback.memory.testing.window_contract import random_conversation
+from tests.support.window_contract import WindowPolicyContract, random_conversation
 
 
 class Tens:

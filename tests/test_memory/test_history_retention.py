@@ -24,9 +24,10 @@ from tellback.memory import ArgumentError, InMemoryHistory, Message, Retention, 
 from tellback.memory.history.retention import first_retained, session_cutoff
 from tellback.memory.history.schema import HistoryTables, m001_history_tables
 from tellback.memory.internals import Summary
-from tellback.memory.testing import RetentionContract, SummaryStorageContract
 from tellback.vectorstore import DamageError, Finding
 from tellback.vectorstore.sqlite import SqliteDatabase, salvage_database
+from tests.support.retention_contract import RetentionContract
+from tests.support.summary_contract import SummaryStorageContract
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW = Retention(messages=2, unremembered="keep")

@@ -27,8 +27,8 @@ from tellback.memory import (
     WindowPolicy,
 )
 from tellback.memory.internals import ConversationWindowPolicy, FullWindow, Window
-from tellback.memory.testing import ConversationWindowPolicyContract, WindowPolicyContract
 from tellback.vectorstore.sqlite import SqliteDatabase
+from tests.support.window_contract import ConversationWindowPolicyContract, WindowPolicyContract
 
 
 class Telling:

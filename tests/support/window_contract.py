@@ -113,7 +113,7 @@ def growing_conversation(policy: ConversationWindowPolicy, seed: int) -> Iterato
 
 def random_conversation(seed: int) -> list[Message]:
     """Return a conversation with system messages, tool rounds and long messages, made from *seed*."""
-    rng = random.Random(seed)  # noqa: S311 -- a test wants the same conversation again
+    rng = random.Random(seed)
     messages = [Message.system("Be brief.")] if seed % 2 else []
     for number in range(rng.randrange(1, 12)):
         messages.append(Message.user(f"question {number} " + "word " * rng.choice((1, 1, 40))))
