@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.memory.answer import Reading, context_of
 from benchmarks.memory.contract import violations
 from benchmarks.memory.data.json_lines import json_lines
 from benchmarks.memory.embedding_server import EmbeddingServer
@@ -18,6 +19,7 @@ from benchmarks.memory.registry import BASELINES, entry_of
 from benchmarks.memory.schema import json_schema
 from benchmarks.memory.stage_files import digest, read_stage
 from benchmarks.memory.systems.baselines import Baseline
+from tellback.agent.testing import OpenAIServer, Reply
 from tellback.memory import HashingEmbedder, OpenAICompatibleEmbedder, run_sync
 
 MEMORIES = (
@@ -183,3 +185,47 @@ def test_the_shared_embedder_speaks_the_format_of_openai() -> None:
 def test_the_published_schema_is_that_of_the_rows() -> None:
     published = Path(json_lines.__code__.co_filename).parents[1] / "schema.json"
     assert json.loads(published.read_text("utf-8")) == json_schema()
+
+
+def test_a_model_is_recorded_replayed_without_a_key_and_kept_within_its_budget(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    run(folder, out, "bm25", "--stages", "retrieve")
+    model = ("--stages", "answer,judge", "--reader", "openai:tiny", "--judge", "openai:strict", "--price", "1000,1000")
+    answers = [Reply("Under the pot."), Reply("I don't know."), Reply("No information available.")]
+    verdicts = [Reply(text) for text in ("Yes.", "yes", "no", "No.", "no", "no", "yes", "yes", "yes")]
+    with OpenAIServer(*answers, *verdicts) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert run(folder, out, "bm25", *model, "--budget", "0.1") == 1
+        assert server.requests == []  # it was estimated before the first call
+        assert "answer costs at most" in capsys.readouterr().out
+        assert run(folder, out, "bm25", *model, "--budget", "100") == 0
+        assert len(server.requests) == 12
+    folder_of_run = out / "mine" / "bm25"
+    files = [folder_of_run / name for name in ("answer-openai-tiny.jsonl", "judge-openai-tiny-openai-strict.jsonl")]
+    said = [digest(read_stage(file)[1]) for file in files]
+    rows = {row["question"]: row for row in read_stage(files[1])[1]}
+    assert [rows[id]["right"] for id in ("/q0", "/q1", "/q2")] == [1.0, 0.0, 1.0]
+    assert rows["/q0"]["agree"] == pytest.approx(2 / 3)
+    for file in files:
+        file.unlink()
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    assert run(folder, out, "bm25", *model, "--replay") == 0
+    assert [digest(read_stage(file)[1]) for file in files] == said
+    assert main(["memory", "check", "--sets", str(folder), "--out", str(out)]) == 0
+    with pytest.raises(SystemExit):
+        run(folder, out, "bm25", *model)
+    assert "--budget is needed with a model" in capsys.readouterr().err
+
+
+def test_every_reader_gets_equal_k_and_equal_tokens(folder: Path, tmp_path: Path) -> None:
+    data = json_lines(folder)
+    row = {"question": "/q0", "hits": ["m1", "m2", "m3", "m4"], "sizes": [10, 10, 30, 1]}
+
+    def shown(key: str, k: int, tokens: int) -> list[str]:
+        return [id for id, _ in context_of(data, row, entry_of(key), Reading(k, tokens))]
+
+    assert shown("bm25", 3, 1_000) == ["m1", "m2", "m3"]
+    assert shown("bm25", 10, 25) == ["m1", "m2"]
+    assert shown("full-context", 1, 1) == ["m1", "m2", "m3", "m4"]
