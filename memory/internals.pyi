@@ -101,9 +101,6 @@ from .timestamps import Clock as Clock
 from .timestamps import system_clock as system_clock
 from .timestamps import to_zone as to_zone
 from .tokens.counter import counter_for_model as counter_for_model
-from .tokens.token_tables import TABLE_HASHES as TABLE_HASHES
-from .tokens.token_tables import keep_table as keep_table
-from .tokens.token_tables import table_url as table_url
 from .write.access_control import may_change as may_change
 from .write.embedding_backfill import BackfillReport as BackfillReport
 from .write.policies.base import ReplacementCandidates as ReplacementCandidates

@@ -132,10 +132,6 @@ class HttpClient:
         """Return the JSON answer at *url*."""
         return await self._json("GET", url, None, headers)
 
-    async def get_bytes(self, url: str, *, headers: Mapping[str, str] | None = None) -> bytes:
-        """Return the bytes at *url*, at most ``max_body`` of them."""
-        return await self._whole_body("GET", url, None, headers, accept="*/*")
-
     def stream_events(
         self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None, notice: float | None = None
     ) -> AsyncGenerator[ServerEvent | HttpWait, None]:

@@ -33,7 +33,7 @@ from tellback.memory import (
     default_counter,
     message_tokens,
 )
-from tellback.memory.internals import counter_for_model, keep_table, table_url
+from tellback.memory.internals import counter_for_model
 from tellback.memory.tokens import token_tables
 from tellback.memory.tokens.counter import (
     MESSAGE_OVERHEAD,
@@ -205,7 +205,7 @@ def test_a_damaged_table_is_replaced_by_the_compiled_one(unloaded: Path) -> None
 
 def test_bytes_of_another_hash_are_not_kept_as_a_table(tmp_path: Path) -> None:
     with pytest.raises(TokenizerUnavailable, match="another hash"):
-        keep_table(SMALL, b"IQ== 0\n", tmp_path)
+        token_tables.keep_table(SMALL, b"IQ== 0\n", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -243,7 +243,7 @@ def test_the_known_table_hashes_and_urls_equal_those_of_tiktoken() -> None:
     source = inspect.getsource(tiktoken_ext.openai_public)
     for encoding, expected in token_tables.TABLE_HASHES.items():
         assert expected in source
-        assert table_url(encoding) in source
+        assert token_tables.table_url(encoding) in source
 
 
 def test_an_unknown_encoding_is_unavailable_not_a_crash() -> None:
@@ -253,7 +253,7 @@ def test_an_unknown_encoding_is_unavailable_not_a_crash() -> None:
 
 def cached_file(folder: Path, content: bytes) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / hashlib.sha1(table_url(SMALL).encode()).hexdigest()
+    path = folder / hashlib.sha1(token_tables.table_url(SMALL).encode()).hexdigest()
     path.write_bytes(content)
     return path
 

@@ -25,7 +25,7 @@ from tellback.agent.assistant.cli.errors import (
     describe_error,
     with_error_report,
 )
-from tellback.agent.assistant.cli.options import JsonOption, YesOption
+from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import (
     describe_profile,
     format_minute,
@@ -34,7 +34,6 @@ from tellback.agent.assistant.cli.output import (
     print_table,
     print_text,
 )
-from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 from tellback.agent.assistant.local_time import local_now
 from tellback.agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 
@@ -95,33 +94,7 @@ def check_token_counts() -> DoctorCheck:
     counter = default_counter()
     if counter.exact:
         return DoctorCheck("token counts", True, f"exact for models of OpenAI ({counter.name}), estimated for others")
-    remedy = "`tellback doctor --fix` fetches the table for exact counts, and asks first"
-    return DoctorCheck("token counts", True, "estimated, rather too many than too few", remedy)
-
-
-def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[DoctorCheck]:
-    """Fetch the table for exact token counts where it is missing, with *yes* or after a yes at the terminal."""
-    from tellback.memory import default_counter
-    from tellback.memory.internals import TABLE_HASHES, keep_table, table_url
-
-    if default_counter().exact:
-        return
-    table = next(iter(TABLE_HASHES))
-    require_terminal_or_yes(yes=yes)
-    if not yes and not confirm(f"Fetch the table for exact token counts (3.6 MB) from {table_url(table)}?"):
-        return
-
-    async def fetch() -> bytes:
-        async with _probe_client(settings) as client:
-            return await client.get_bytes(table_url(table))
-
-    try:
-        path = keep_table(table, run(fetch()))
-    except Exception as error:  # network, disk, another file than expected: counts stay estimates
-        code, line = describe_error(error)
-        yield DoctorCheck("token table", False, f"not fetched: {line}", "counts stay estimates; try again later", code)
-    else:
-        yield DoctorCheck("token table", True, f"fetched, its hash is right: {path}")
+    return DoctorCheck("token counts", True, "estimated, rather too many than too few")
 
 
 def _check_mcp_servers(settings: AssistantSettings) -> DoctorCheck:
@@ -443,10 +416,7 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Mend backups; offer to fetch the table for exact token counts.")
-    ] = False,
-    yes: YesOption = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend backups.")] = False,
     salvage: Annotated[
         Path | None,
         typer.Option(metavar="NEW", help="Save what can be read of a damaged memory in the new file NEW."),
@@ -460,7 +430,7 @@ def doctor(
     and says what was lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
-    fixes = [*fix_backups(configuration.settings), *fix_token_counts(configuration.settings, yes=yes)] if fix else []
+    fixes = [*fix_backups(configuration.settings)] if fix else []
     if salvage is not None:
         _salvage(configuration.settings.memory, salvage, json=json)
         return

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _HINTS: Final = {
     "NoSuchMemory": "; `tellback memories` lists what there is",
     "EmbedderMismatch": " (`tellback reembed`)",
-    "TokenizerUnavailable": "; `tellback doctor --fix` fetches it, and asks first",
 }
 """What the command line adds to errors of the memory, whose texts know no command."""
 
