@@ -37,17 +37,6 @@ from .embedders.protocol import Truncation as Truncation
 from .evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from .evaluation.bootstrap import bootstrap as bootstrap
 from .evaluation.evaluation import Evaluation as Evaluation
-from .evaluation.metrics import all_at as all_at
-from .evaluation.metrics import any_at as any_at
-from .evaluation.metrics import area_under_curve as area_under_curve
-from .evaluation.metrics import contains_answer as contains_answer
-from .evaluation.metrics import list_f1 as list_f1
-from .evaluation.metrics import ndcg_at as ndcg_at
-from .evaluation.metrics import paired_difference as paired_difference
-from .evaluation.metrics import place_of as place_of
-from .evaluation.metrics import recall_at as recall_at
-from .evaluation.metrics import reciprocal_rank as reciprocal_rank
-from .evaluation.metrics import token_f1 as token_f1
 from .export_import.report import ImportReport as ImportReport
 from .history.protocol import Conversation as Conversation
 from .history.protocol import HistoryRow as HistoryRow

@@ -21,7 +21,7 @@ from benchmarks.memory.models import CallFailed, ModelCall, RecordedModel
 from benchmarks.memory.prompts import JUDGE_VERSION, READER_VERSION, judge_prompt, reader_prompt
 from benchmarks.memory.registry import Entry
 from benchmarks.memory.stage_files import Row, StageFile, digest, read_stage
-from tellback.memory.internals import contains_answer, list_f1, token_f1
+from tellback.memory.evaluation.metrics import contains_answer, list_f1, token_f1
 from tellback.vectorstore import Analyzer
 
 READERLESS = "none"

@@ -16,11 +16,10 @@ from benchmarks.memory.answer import READERLESS, answer_path, judge_path
 from benchmarks.memory.data.dataset import Asked, DataSet
 from benchmarks.memory.registry import BY_KEY
 from benchmarks.memory.stage_files import Row, read_stage
-from tellback.memory.internals import (
-    ConfidenceInterval,
+from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
+from tellback.memory.evaluation.metrics import (
     all_at,
     any_at,
-    bootstrap,
     ndcg_at,
     paired_difference,
     place_of,
