@@ -23,7 +23,7 @@ from tellback.vectorstore import Analyzer, DamageError, NewerFile, NotAStore
 from tellback.vectorstore.sqlite import salvage_database
 from tellback.vectorstore.sqlite.integrity import entry_checksum
 from tellback.vectorstore.sqlite.schema import StoreTables
-from tellback.vectorstore.testing import SpacesModel
+from tests.support.spaces_model import SpacesModel
 from tests.test_faults.agreement import row, rows
 from tests.test_faults.children import Child, Ended, Say
 from tests.test_faults.planted import DAMAGE_PLANTS, STORES

@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 
 from tellback.vectorstore import StorageFull, StorageUnwritable, VectorStoreError
-from tellback.vectorstore.testing import SpacesModel
+from tests.support.spaces_model import SpacesModel
 from tests.test_faults.agreement import disagreements, rows
 from tests.test_faults.planted import STORES
 from tests.test_faults.workload import SPACES, Workload

@@ -18,7 +18,7 @@ import apsw
 
 from tellback.vectorstore import Entry, Finding, NewerFile, VectorStoreError, open_store
 from tellback.vectorstore.sqlite.schema import StoreTables
-from tellback.vectorstore.testing import SpacesModel
+from tests.support.spaces_model import SpacesModel
 from tests.test_faults.agreement import disagreements, rows
 from tests.test_faults.children import Child
 from tests.test_faults.planted import STORES

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tellback.vectorstore.testing import SpacesModel
+from tests.support.spaces_model import SpacesModel
 from tests.test_faults.agreement import disagreements, rows
 from tests.test_faults.children import Child, Say
 from tests.test_faults.planted import STORES

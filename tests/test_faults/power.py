@@ -14,7 +14,7 @@ from typing import Any
 from tellback.memory import LongTermMemory
 from tellback.vectorstore import Entry, VectorStoreError, open_store
 from tellback.vectorstore.sqlite import files
-from tellback.vectorstore.testing import SpacesModel
+from tests.support.spaces_model import SpacesModel
 from tests.test_faults.agreement import rows
 from tests.test_faults.living import LIVES, Plain, step
 from tests.test_faults.planted import STORES

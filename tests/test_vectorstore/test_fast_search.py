@@ -25,8 +25,8 @@ from tellback.vectorstore.testing import (
     FilterContract,
     LifecycleContract,
     VectorStoreContract,
-    check_parity,
 )
+from tests.support.store_parity import check_parity
 
 DIMENSION = 24
 ROWS = 3000

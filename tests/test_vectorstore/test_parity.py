@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tellback.vectorstore import Entry, Match, Metric, NumpyStore, Space, SqliteStore, VectorStore
-from tellback.vectorstore.testing import ModelStore, ParityError, SpacesModel, check_parity
-from tellback.vectorstore.testing.parity import OperationGenerator, StoreOperation
+from tellback.vectorstore.testing import ModelStore
 from tests.support.slow import first_fast
+from tests.support.spaces_model import SpacesModel
+from tests.support.store_parity import OperationGenerator, ParityError, StoreOperation, check_parity
 
 SPACES = [None, *(Space(f"toy-{metric}", 3, metric) for metric in Metric)]
 TOLERANCE = {"model": 1e-6}

@@ -30,8 +30,9 @@ from tellback.vectorstore import (
     open_store,
 )
 from tellback.vectorstore.engines import numpy_store
-from tellback.vectorstore.testing import SpacesModel, check_parity
 from tests.support.snapshots import craft
+from tests.support.spaces_model import SpacesModel
+from tests.support.store_parity import check_parity
 
 TOY = Space("toy", 2)
 WIDE = Space("wide", 3)

@@ -12,7 +12,7 @@ import sys
 sys.modules["pytest"] = None
 from tellback.agent.testing import Reply, ScriptedProvider
 from tellback.vectorstore import MissingExtra
-from tellback.vectorstore.testing import ModelStore, check_parity
+from tellback.vectorstore.testing import ModelStore
 for suite in (
     "agent.testing import ProviderContract",
     "memory.testing import EmbedderContract",

@@ -1,16 +1,15 @@
-"""Tests that a store must pass, shipped for everybody's stores: contract suites, parity runs, a plain model.
+"""Tests that a store must pass, shipped for everybody's stores: contract suites, and a plain model.
 
     from tellback.vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
-The suites need pytest, which ``pip install '.[dev]'`` brings; model and parity runs do not.
+The suites need pytest, which ``pip install '.[dev]'`` brings; the model does not.
 """
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 from tellback.vectorstore.errors import MissingExtra as _MissingExtra
-from tellback.vectorstore.testing.model import ModelStore, SpacesModel
-from tellback.vectorstore.testing.parity import ParityError, check_parity
+from tellback.vectorstore.testing.model import ModelStore
 
 if TYPE_CHECKING:
     from tellback.vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase, FilterContract
@@ -25,12 +24,9 @@ __all__ = [
     "FilterContract",
     "LifecycleContract",
     "ModelStore",
-    "ParityError",
-    "SpacesModel",
     "StoreContract",
     "VectorStoreContract",
     "WrapperContract",
-    "check_parity",
 ]
 
 _SUITES = {
@@ -48,7 +44,7 @@ _TOPICS = (
 try:
     import pytest
 except ModuleNotFoundError:
-    pass  # model and parity runs are for programs, too
+    pass  # the model is for programs, too
 else:
     pytest.register_assert_rewrite(*(f"{__name__}.{topic}_contract" for topic in _TOPICS))
 

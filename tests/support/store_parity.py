@@ -52,7 +52,7 @@ class OperationGenerator:
     """
 
     def __init__(self, seed: int, space: Space | None, others: Sequence[Space] = ()) -> None:
-        self._rng = random.Random(seed)  # noqa: S311 - a repeatable draw, no secret
+        self._rng = random.Random(seed)
         self._space = space
         self._others = tuple(others)
         chance, pick = self._rng.random, self._rng.choice
