@@ -88,9 +88,12 @@ class EntryStore:
         """Let the store take vectors of the file's present space; return that space."""
         return follow_recorded_space(self.store, self._lifecycle)
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Return one transaction over the whole database; on a data-only store each call stands alone."""
-        return nullcontext() if self._lifecycle is None else self._lifecycle.transaction()
+    def transaction(self, namespace: str | None = None) -> AbstractContextManager[None]:
+        """Return one transaction over the whole database; on a data-only store each call stands alone.
+
+        Nobody else writes meanwhile to the user's *namespace* (None: to any) in such a transaction.
+        """
+        return nullcontext() if self._lifecycle is None else self._lifecycle.transaction(lock=namespace)
 
     def erase(self, ids: Sequence[str], partition: str) -> None:
         """Erase entries of a partition with their bytes; a data-only store deletes them, as it does that."""
@@ -111,13 +114,13 @@ class EntryStore:
             self.database.on_commit(lambda: [follow(partition, count) for follow in self.followers])
 
     @contextmanager
-    def settling(self) -> Iterator[list[HistoryRow]]:
-        """Open a ``transaction`` and yield a list for the messages that it remembers, which are settled with it.
+    def settling(self, namespace: str | None) -> Iterator[list[HistoryRow]]:
+        """Open a ``transaction`` of *namespace* and yield a list for the messages that it remembers, settled with it.
 
         Where history is kept elsewhere that comes after the commit: after a crash in between, crash recovery does it.
         """
         remembered: list[HistoryRow] = []
-        with self.transaction():
+        with self.transaction(namespace):
             yield remembered
             if not self.history_apart:
                 self.rows.settle(remembered)

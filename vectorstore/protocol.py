@@ -237,10 +237,10 @@ class LifecycleStore(VectorStore, Protocol):
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
         """Open one state of *namespaces*; asking it for another namespace raises ``ArgumentError``."""
 
-    def transaction(self) -> AbstractContextManager[None]:
+    def transaction(self, *, lock: str | None = None) -> AbstractContextManager[None]:
         """Calls inside, by this thread and in any namespace, commit together at its end or not at all.
 
-        Reads inside see its own writes. Transactions nest: the outermost commits.
+        Reads inside see its own writes. Transactions nest: the outermost commits. *lock* as of ``Database.write``.
         """
 
     def set_space(self, space: Space) -> None:

@@ -203,12 +203,12 @@ def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -
 
     def write(several: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
         try:
-            with store.transaction():
+            with store.transaction(lock=collection.partition):
                 return [*_write_together(collection, several)]
         except (StalePlan, RevisionConflict):
             return [None] if len(several) == 1 else [line for work in several for line in write([work])]
 
-    with store.transaction():
+    with store.transaction(lock=collection.partition):
         return write(works)
 
 
@@ -219,7 +219,7 @@ def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ba
     """
     store = collection.lifecycle("remove")
     memory = collection.memory
-    with store.transaction():
+    with store.transaction(lock=collection.partition):
         if collection.manifest.get(record.source) != record:
             return None
         entries = store.get(record.chunks, namespace=collection.partition)

@@ -307,7 +307,7 @@ class IngestRun:
     def _renew(self, renewals: Sequence[_Renewal]) -> None:
         """Write the records of *renewals*, but for those that somebody else has written meanwhile."""
         manifest = self.collection.manifest
-        with self.collection.lifecycle("ingest").transaction():
+        with self.collection.lifecycle("ingest").transaction(lock=self.collection.partition):
             manifest.put(*(item.record for item in renewals if manifest.get(item.before.source) == item.before))
 
     def _read_again(self, draft: DocumentDraft) -> _Prepared:

@@ -386,7 +386,7 @@ class KnowledgeBase:
                 return erased
 
     def _remove_folder(self, folder: Path) -> tuple[str, ...]:
-        with self._collection.lifecycle("remove").transaction():
+        with self._collection.lifecycle("remove").transaction(lock=self._collection.partition):
             below = [
                 record.source
                 for record in self._collection.manifest.all()

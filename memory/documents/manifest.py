@@ -136,7 +136,7 @@ class DocumentManifest:
             row = (self.collection, *texts, *times, record.file_state or None)
             rows.append((*row, _checksum(row)))
         marks = ", ".join("?" * (len(_COLUMNS.split(", ")) + 2))
-        with self._database.write() as connection:
+        with self._database.write(lock=self.collection) as connection:
             connection.executemany(
                 "DELETE FROM documents WHERE collection = ? AND source = ?", [row[:2] for row in rows]
             )
@@ -144,7 +144,7 @@ class DocumentManifest:
 
     def remove(self, source: str) -> bool:
         """Remove a document; return whether there was one."""
-        with self._database.write() as connection:
+        with self._database.write(lock=self.collection) as connection:
             connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self.collection, source))
             return bool(connection.changes())
 

@@ -54,6 +54,7 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 SALT_LENGTH: Final = 32
 _LITTLE_ENDIAN: Final = np.dtype("<f4")
 _COLUMNS: Final = "hash, fingerprint, kind, vector, kept, whole, used, checksum"
+_LOCK: Final = "embedding cache"
 _KEY: Final = "hash, fingerprint, kind"
 _KEY_CONDITION: Final = "hash = ? AND fingerprint = ? AND kind = ?"
 _MAX_TOUCHED: Final = 4096
@@ -261,7 +262,7 @@ class SqliteEmbeddingCache:
         check_texts(list(kept))
         if not kept:
             return
-        with self._database.write() as connection:
+        with self._database.write(lock=_LOCK) as connection:
             salt = _read_fact(connection, "salt")
             if salt is None:
                 salt = self._token(SALT_LENGTH)
@@ -301,7 +302,7 @@ class SqliteEmbeddingCache:
     @contextmanager
     def _erasing(self) -> Iterator[Connection]:
         """Open a write that also erases the bytes of what it deletes from the file."""
-        with self._database.write() as connection:
+        with self._database.write(lock=_LOCK) as connection:
             yield connection
             self._database.mark_erasure(connection)
         if not self._database.in_write():
@@ -315,7 +316,7 @@ class SqliteEmbeddingCache:
     def close(self) -> None:
         """Write down what was asked for, and close the file if it is the cache's own."""
         if self._touched and not self._database.read_only:
-            with self._database.write() as connection:
+            with self._database.write(lock=_LOCK) as connection:
                 self._write_touches(connection)
         if self._owned is not None:
             self._owned.close()

@@ -95,7 +95,7 @@ class MemoryEraser:
             return replace(planned, dry_run=True, unreached=tuple(self._copies.list(namespace)))
         now = self.clock()
         due = None if grace is None else _due_time(now, grace)
-        with self.backups.erasing() as in_backups, self.entries.transaction():
+        with self.backups.erasing() as in_backups, self.entries.transaction(namespace):
             plan = self._plan(selection, namespace, final=final)
             operation = self.operations.new_id()
             copies = tuple(self._copies.list(namespace))
@@ -149,7 +149,7 @@ class MemoryEraser:
         now, salt = self.clock(), self.operations.new_id()
         hashes: set[str] = set()
         removed: Counter[str] = Counter()
-        with self.backups.erasing() as in_backups, self.entries.transaction():
+        with self.backups.erasing() as in_backups, self.entries.transaction(namespace):
             if not caller.may_change(Memory("", trust=Trust.USER)):  # an owner also forgets damaged soft deletes
                 self._check_may_forget_namespace(caller)
             for partition, page in self.entries.pages_to_erase(namespace):
@@ -183,7 +183,7 @@ class MemoryEraser:
 
     def restore(self, operation: str, caller: Caller) -> Operation:
         """Restore what the forgetting *operation* soft-deleted; as ``SoftDeleter.restore``."""
-        with self.entries.lifecycle("restore_forgotten").transaction():
+        with self.entries.lifecycle("restore_forgotten").transaction(lock=caller.namespace):
             return self._soft_deleter.restore(operation, caller)
 
     def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
@@ -247,7 +247,7 @@ class MemoryEraser:
         transactional = self.entries.lifecycle_store is not None
         if transactional:
             self._erase_entries(plan, conversation)
-        with self.entries.rows.database.write():
+        with self.entries.rows.database.write(lock=namespace):
             for partition, ids in plan.entries.items():
                 if not is_archive(partition):
                     self.tombstones.add(partition, ids, items.at)

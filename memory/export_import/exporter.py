@@ -177,7 +177,7 @@ class Exporter:
             if database is None or not database.read_only:
                 facts = {"path": target, "hash": manifest.hash, "items": counts.total()}
                 change = MemoryChange(NO_MEMORY, new=facts)
-                with self.entries.transaction():
+                with self.entries.transaction(caller.namespace):
                     operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
         return ExportReport(target, manifest.counts, manifest.hash, vectors, operation, tuple(damaged))
 
@@ -189,7 +189,7 @@ class Exporter:
         folder = folder.absolute()
         count, digest = write_notes(folder, map(from_entry, entries))
         change = MemoryChange(NO_MEMORY, new={"path": str(folder), "hash": digest, "items": count})
-        with self.entries.transaction():
+        with self.entries.transaction(caller.namespace):
             operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
         return ExportReport(str(folder), {ExportItem.MEMORY: count}, digest, False, operation)
 

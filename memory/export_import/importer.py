@@ -132,7 +132,7 @@ class Importer:
             self.entries.lifecycle("import").erase(ids, namespace=partition)
 
     def _transaction(self, job: ImportJob) -> AbstractContextManager[object]:
-        return nullcontext() if job.dry_run else self.entries.lifecycle("import").transaction()
+        return nullcontext() if job.dry_run else self.entries.lifecycle("import").transaction(lock=job.namespace)
 
 
 def _batches(job: ImportJob) -> Iterator[tuple[list[ExportLine], bool]]:

@@ -85,7 +85,7 @@ class HistoryRows:
         if not texts:
             return []
         remembered = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             return self._add_messages(connection, owner, _new_rows(messages, texts, remembered))
 
     def load(
@@ -124,7 +124,7 @@ class HistoryRows:
         """As ``HistoryStorage.replace``; a message that was stored before keeps its memory."""
         owner, texts = _checked_owner(namespace, session), messages_to_json(messages)
         sql = f"SELECT m.message, m.memory, m.settled {MESSAGES_FROM} WHERE s.namespace = ? AND s.session = ?"
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             before: dict[str, list[tuple[str | None, int]]] = {}
             for text, memory, settled in connection.execute(f"{sql} ORDER BY m.sequence", owner):
                 before.setdefault(text, []).append((memory, settled))
@@ -140,7 +140,7 @@ class HistoryRows:
         fork = owner[0], checked_session(new, "new")
         visible = f"{VISIBLE_FROM} WHERE s.namespace = ? AND s.session = ? AND {VISIBLE_CONDITION}"
         cutoff = self._session_cutoff()
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             if next(connection.execute(f"SELECT COUNT(*) {visible}", (*fork, cutoff)))[0]:
                 raise ArgumentError("new", new, "the id of a session that has no messages is needed")
             sql = f"SELECT {MESSAGE_COLUMNS}, m.settled {visible} ORDER BY m.sequence"
@@ -156,14 +156,14 @@ class HistoryRows:
         """As ``HistoryStorage.delete``; None means all."""
         owner = _checked_owner(namespace, session)
         chosen = None if sequences is None else checked_sequences(sequences)
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             return self._delete(connection, owner, chosen)
 
     def erase(self, rows: Sequence[HistoryRow]) -> None:
         """Remove rows and see to their bytes: at the end of the transaction, or marked as pending."""
         if not rows:
             return
-        with self.database.write() as connection:
+        with self.database.write(lock=_only_namespace(rows)) as connection:
             for row in rows:
                 self._delete(connection, (row.namespace, row.session), [row.sequence])
             self.database.mark_erasure(connection)
@@ -174,7 +174,7 @@ class HistoryRows:
         """Remove all messages of a namespace, and the names of its sessions, as ``erase``; return how many."""
         bound = (checked_namespace(namespace),)
         sessions = "history_sessions WHERE namespace = ?"
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             connection.execute(f"DELETE FROM history_messages WHERE session IN (SELECT key FROM {sessions})", bound)
             removed = connection.changes()
             connection.execute(f"DELETE FROM {sessions}", bound)
@@ -189,7 +189,7 @@ class HistoryRows:
         A number that is taken is left as it is. Numbers that are given later are above those put.
         """
         texts, placed = messages_to_json([row.message for row in rows]), 0
-        with self.database.write() as connection:
+        with self.database.write(lock=_only_namespace(rows)) as connection:
             for row, text in zip(rows, texts, strict=True):
                 owner, time = _checked_owner(row.namespace, row.session), timestamp_to_text(row.at)
                 key, _ = self._open_session(connection, owner, row.sequence + 1)
@@ -251,7 +251,7 @@ class HistoryRows:
 
     def settle(self, rows: Sequence[HistoryRow]) -> None:
         """Mark each row's memory as written; an empty id means that the message has none."""
-        with self.database.write() as connection:
+        with self.database.write(lock=_only_namespace(rows)) as connection:
             self._assign(rows, settled=1)
             for owner in dict.fromkeys((row.namespace, row.session) for row in rows):
                 for key in _session_keys(connection, owner):
@@ -314,7 +314,7 @@ class HistoryRows:
 
     def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
         """Let the next message of *session* get *number*, or a later one where that is due."""
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             self._open_session(connection, _checked_owner(namespace, session), number)
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
@@ -330,7 +330,7 @@ class HistoryRows:
         values = (summary.name, summary.through, summary.messages, timestamp_to_text(now), summary.text)
         sources = sorted(set(numbers))
         sql = f"SELECT COUNT(*) {MESSAGES_FROM} WHERE s.namespace = ? AND s.session = ? AND m.sequence IN"
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             present = self._summary(owner, summary.name, now)
             if (present and replace(present, at=None)) != (before and replace(before, at=None)):
                 return False
@@ -356,7 +356,7 @@ class HistoryRows:
         """
         joined = "FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session"
         of_memory = f"SELECT l.session, l.sequence {joined} WHERE s.namespace = ? AND l.memory = ?"
-        with self.database.write() as connection:
+        with self.database.write(lock=namespace) as connection:
             places = [place for memory in memories for place in connection.execute(of_memory, (namespace, memory))]
             if holds is not None:
                 sql = f"SELECT y.session, y.through, y.text {SUMMARY_FROM} WHERE s.namespace = ?"
@@ -452,12 +452,18 @@ class HistoryRows:
         return removed
 
     def _assign(self, rows: Sequence[HistoryRow], *, settled: int) -> None:
-        with self.database.write() as connection:
+        with self.database.write(lock=_only_namespace(rows)) as connection:
             connection.executemany(
                 "UPDATE history_messages SET memory = ?, settled = ? WHERE sequence = ? "
                 "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
                 [(row.memory, settled, row.sequence, row.namespace, row.session) for row in rows],
             )
+
+
+def _only_namespace(rows: Sequence[HistoryRow]) -> str | None:
+    """Return the namespace of all *rows*; None where there are several."""
+    namespaces = {row.namespace for row in rows}
+    return namespaces.pop() if len(namespaces) == 1 else None
 
 
 def _new_rows(

@@ -111,7 +111,7 @@ class IdempotencyKeys:
 
     def put(self, namespace: str, name: str, id: str) -> None:
         """Record *id* under *name*."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             connection.execute(
                 "INSERT INTO keys (namespace, name, id) VALUES (?, ?, ?)"
                 " ON CONFLICT (namespace, name) DO UPDATE SET id = excluded.id",
@@ -135,7 +135,7 @@ class IdempotencyKeys:
             return 0
         delete = "DELETE FROM keys WHERE namespace = ?" + ("" if ids is None else " AND id = ?")
         removed = 0
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             for bound in [(namespace,)] if ids is None else [(namespace, id) for id in ids]:
                 connection.execute(delete, bound)
                 removed += connection.changes()

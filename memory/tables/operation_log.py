@@ -92,7 +92,7 @@ class OperationLog:
 
     def add(self, namespace: str, operation: Operation) -> None:
         """Put *operation* at the end of a user's log."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             row = (namespace, operation.id, operation.kind, operation.actor, timestamp_to_text(operation.at))
             more = (utc_offset(operation.at), operation.undoes, operation.undone_by)
             (number,) = connection.execute(
@@ -104,7 +104,7 @@ class OperationLog:
 
     def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
         """Add *changes*, of other memories, to an operation that goes on."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             _insert_changes(connection, _operation_number(connection, namespace, id), changes)
 
     def get(self, namespace: str, id: str) -> Operation | None:
@@ -147,14 +147,14 @@ class OperationLog:
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
         """Record that the operation *id* was undone by *by*, or (None) is in force again."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             connection.execute(
                 "UPDATE operations SET undone_by = ? WHERE namespace = ? AND id = ?", (by, namespace, id)
             )
 
     def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
         """Remove the field values of memories that were forgotten, and other values that *holds* is true of."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             connection.executemany(
                 f"UPDATE operation_changes SET fields = NULL WHERE memory = ? AND {_KEPT_FIELDS}",
                 [(id, namespace) for id in ids],
@@ -170,7 +170,7 @@ class OperationLog:
     def clear(self, namespace: str) -> int:
         """Remove a user's whole log, which was forgotten; return how many operations it had."""
         of_user = "number IN (SELECT number FROM operations WHERE namespace = ?)"
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             connection.execute(f"DELETE FROM operation_changes WHERE {of_user}", (namespace,))
             connection.execute("DELETE FROM operations WHERE namespace = ?", (namespace,))
             removed = connection.changes()

@@ -56,7 +56,7 @@ class SoftDeletes:
 
     def put(self, package: SoftDelete) -> None:
         """Put a soft delete aside."""
-        with self._database.write() as connection:
+        with self._database.write(lock=package.namespace) as connection:
             (key,) = connection.execute(
                 "INSERT INTO held (namespace, operation, due, space) VALUES (?, ?, ?, ?) RETURNING key",
                 (package.namespace, package.operation, timestamp_to_text(package.due), package.space),
@@ -103,7 +103,7 @@ class SoftDeletes:
 
     def erase(self, namespace: str, operation: str) -> bool:
         """Remove a soft delete with its bytes; return whether there was one."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             connection.execute("DELETE FROM held WHERE namespace = ? AND operation = ?", (namespace, operation))
             erased = bool(connection.changes())
             self._database.mark_erasure(connection)

@@ -67,7 +67,7 @@ class Tombstones:
 
     def add(self, store_namespace: str, ids: Iterable[str], at: datetime) -> None:
         """Add tombstones of *ids* in a partition."""
-        with self._database.write() as connection:
+        with self._database.write(lock=store_namespace) as connection:
             connection.executemany(
                 "INSERT INTO tombstones (namespace, id, at) VALUES (?, ?, ?)"
                 " ON CONFLICT (namespace, id) DO UPDATE SET at = excluded.at",
@@ -76,7 +76,7 @@ class Tombstones:
 
     def add_words(self, namespace: str, texts: Iterable[str], at: datetime) -> None:
         """Add tombstones of *texts* in a user's namespace."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             connection.executemany(
                 "INSERT INTO tombstone_words (namespace, hash, at) VALUES (?, ?, ?)"
                 " ON CONFLICT (namespace, hash) DO UPDATE SET at = excluded.at",
@@ -85,14 +85,14 @@ class Tombstones:
 
     def lift(self, store_namespace: str, ids: Iterable[str]) -> None:
         """Remove the tombstones of *ids*: their owner has stated the memory afresh."""
-        with self._database.write() as connection:
+        with self._database.write(lock=store_namespace) as connection:
             connection.executemany(
                 "DELETE FROM tombstones WHERE namespace = ? AND id = ?", [(store_namespace, id) for id in ids]
             )
 
     def lift_words(self, namespace: str, texts: Iterable[str]) -> None:
         """Remove the tombstones of words: what was forgotten with them is stored again."""
-        with self._database.write() as connection:
+        with self._database.write(lock=namespace) as connection:
             connection.executemany(
                 "DELETE FROM tombstone_words WHERE namespace = ? AND hash = ?",
                 [(namespace, text_hash(self.key, text)) for text in texts],

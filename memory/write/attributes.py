@@ -63,7 +63,7 @@ class Attributes:
         *embedded* as in ``patch``. Return the operation of that *kind*; None if nothing differs. In a thread.
         """
         checked_ids = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
-        with self.entries.transaction():
+        with self.entries.transaction(caller.namespace):
             entries = [self.entries.live(id, caller.namespace) for id in checked_ids]
             caller.check_may_change([from_entry(entry) for entry in entries], kind)
             changes = [

@@ -153,7 +153,7 @@ class Corrections:
         """
         store = self.pipeline.entries.lifecycle("end")
         checked_label(id, "id")
-        with store.transaction():
+        with store.transaction(lock=caller.namespace):
             before = self.pipeline.entries.live(id, caller.namespace)
             old = from_entry(before)
             caller.check_may_change([old], "end")
@@ -209,7 +209,7 @@ class Corrections:
         first, *others = before
         recorded_at, begins = draft.memory.recorded_at or self.pipeline.clock(), counts_since(draft.memory)
         operation = draft.memory.operation
-        with store.transaction():
+        with store.transaction(lock=caller.namespace):
             stale: list[Entry] = []
             if retires_facts:
                 stale, draft = self._retire_facts(first.id, draft, caller)

@@ -52,7 +52,7 @@ class CrashRecovery:
                 for draft in run_sync(self._decide(drafts, namespace))
             ]
             try:
-                with self.pipeline.entries.settling() as settled:
+                with self.pipeline.entries.settling(None) as settled:
                     reserved, count = self._write(rows, stored, decided)
                     settled += reserved
                 added += count

@@ -219,7 +219,7 @@ class _BackfillRun:
     def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         """Store what is *embedded* of *batch*; nothing after a switch."""
         store, expect = self.entries.store, {entry.id: entry.revision for entry in batch}
-        with self.entries.transaction():
+        with self.entries.transaction(partition):
             embedded = self.embedding.still(embedded)
             pairs = list(zip(batch, embedded, strict=True))
             vectors = {entry.id: text.vector for entry, text in pairs if text.vector is not None}

@@ -268,7 +268,7 @@ class MemoryWriter:
         self, session: str, drafts: Sequence[Draft], namespace: str, appended: Sequence[int] | None = None
     ) -> list[Draft]:
         """Write the memories, and the messages that are not *appended* yet, in one transaction if in the same file."""
-        with self.pipeline.entries.settling() as settled:
+        with self.pipeline.entries.settling(namespace) as settled:
             sequences = appended or self.pipeline.entries.rows.append(
                 session,
                 [draft.message for draft in drafts if draft.message is not None],

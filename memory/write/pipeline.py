@@ -183,7 +183,7 @@ class WritePipeline:
         attributes = Attributes(self.entries, self.log, self.embedding)
         for attempt in range(MAX_ATTEMPTS):
             try:
-                with self.entries.transaction():
+                with self.entries.transaction(namespace):
                     unknown = self.settle_known(drafts, namespace)
                     unknown = RepetitionFolder(attributes, self.keys, self.clock).fold(unknown, namespace)
                     keyed = [

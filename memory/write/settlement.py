@@ -52,7 +52,7 @@ class Settlement:
         checked_label(keep, "keep")
         if len(wanted) < 2:
             raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
-        with store.transaction():
+        with store.transaction(lock=caller.namespace):
             self.pipeline.entries.follow_space()
             entries = {id: self.pipeline.entries.live(id, caller.namespace) for id in wanted}
             memories = [from_entry(entry) for entry in entries.values()]

@@ -52,7 +52,7 @@ class Undo:
         """Take the operation *id* back; return the operation that did. In a thread."""
         store, namespace = self.entries.lifecycle("undo"), caller.namespace
         checked_label(id, "operation")
-        with store.transaction():
+        with store.transaction(lock=namespace):
             self.entries.follow_space()
             operation = self.log.get(namespace, id)
             if operation is None:

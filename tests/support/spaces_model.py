@@ -76,11 +76,11 @@ class SpacesModel(ModelStore):
             stored.given.clear()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, lock: str | None = None) -> Iterator[None]:
         """As of the model, both spaces included."""
         before = self.space, self.next_space
         try:
-            with super().transaction():
+            with super().transaction(lock=lock):
                 yield
         except BaseException:
             self.space, self.next_space = before

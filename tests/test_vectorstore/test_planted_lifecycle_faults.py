@@ -103,9 +103,9 @@ class RollbackLeaksIntoSearches(NumpyStore):
 @caught_by(DurabilityContract, "test_a_failed_transaction_leaves_no_trace")
 class RollbackLeaksTheOtherNamespace(NumpyStore):
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, lock: str | None = None) -> Iterator[None]:
         try:
-            with super().transaction():
+            with super().transaction(lock=lock):
                 yield
         except BaseException:
             if [entry.id for entry in self.scan(namespace="other")] == ["a"]:
@@ -129,10 +129,10 @@ class TheInnermostCommits(NumpyStore):
     inner: list[Entry] | None = None
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, lock: str | None = None) -> Iterator[None]:
         is_outermost = not self.database.in_write()
         try:
-            with super().transaction():
+            with super().transaction(lock=lock):
                 yield
             self.inner = None if is_outermost else list(self.scan())
         except BaseException:
@@ -401,8 +401,8 @@ class DeclaredFieldsAreForgotten(NumpyStore):
 @caught_by(DurabilityContract, "test_a_failed_transaction_leaves_no_trace")
 class AWrapperThatOpensNoTransaction(WrapperStore):
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        super().transaction()
+    def transaction(self, *, lock: str | None = None) -> Iterator[None]:
+        super().transaction(lock=lock)
         yield
 
 

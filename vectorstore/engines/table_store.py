@@ -325,9 +325,9 @@ class TableStore(Generic[DatabaseT]):
             yield view
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, lock: str | None = None) -> Iterator[None]:
         """As ``LifecycleStore.transaction``. Searches inside load what they need afresh."""
-        with self._writing():
+        with self._writing(lock):
             try:
                 yield
             finally:

@@ -231,7 +231,7 @@ class ModelStore:
         self._closed = True
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, lock: str | None = None) -> Iterator[None]:
         """Keep what is written inside only if the block ends well."""
         before = {
             name: replace(stored, entries=dict(stored.entries), given=dict(stored.given))

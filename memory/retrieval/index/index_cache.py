@@ -94,7 +94,7 @@ class IndexCache(TableComponent):
         if self._database.read_only or self._database.in_write():
             return False
         try:
-            with self._database.write(wait=False) as connection:
+            with self._database.write(lock=namespace, wait=False) as connection:
                 state = _read_state(connection, namespace)
                 if since is not None and (state is None or state[0] != basis or state[1] < since):
                     return False
