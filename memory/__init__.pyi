@@ -10,7 +10,7 @@ from .documents.loaders.base import LoadedDocument as LoadedDocument
 from .documents.loaders.base import Loader as Loader
 from .documents.loaders.registry import load_document as load_document
 from .embedders.cache import CachedEmbedder as CachedEmbedder
-from .embedders.cache import SqliteEmbeddingCache as SqliteEmbeddingCache
+from .embedders.cache import DatabaseEmbeddingCache as DatabaseEmbeddingCache
 from .embedders.e5_encoder import E5Encoder as E5Encoder
 from .embedders.function import FunctionEmbedder as FunctionEmbedder
 from .embedders.hashing import HashingEmbedder as HashingEmbedder
@@ -37,11 +37,11 @@ from .errors import StoreError as StoreError
 from .errors import TokenizerUnavailable as TokenizerUnavailable
 from .errors import UnreadableExport as UnreadableExport
 from .evaluation.evaluation import evaluate as evaluate
+from .history.database import DatabaseHistory as DatabaseHistory
+from .history.database import InMemoryHistory as InMemoryHistory
 from .history.protocol import HistoryStorage as HistoryStorage
 from .history.retention import Retention as Retention
 from .history.short_term import ShortTermMemory as ShortTermMemory
-from .history.sqlite import InMemoryHistory as InMemoryHistory
-from .history.sqlite import SqliteHistory as SqliteHistory
 from .history.summary_window import SummaryWindow as SummaryWindow
 from .history.windows import ChainedWindow as ChainedWindow
 from .history.windows import FixedWindow as FixedWindow

@@ -34,10 +34,10 @@ from tellback.memory.entry_store import EntryStore, database_for
 from tellback.memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
 from tellback.memory.errors import ArgumentError, translating
 from tellback.memory.history.codec import checked_namespace
+from tellback.memory.history.database import DatabaseHistory
 from tellback.memory.history.history_copy import HistoryCopy
 from tellback.memory.history.protocol import HistoryStorage, checked_history
 from tellback.memory.history.rows import HistoryRows
-from tellback.memory.history.sqlite import SqliteHistory
 from tellback.memory.models import AboutAuthor, Actor, Memory, Operation, Trust
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tellback.memory.results import (
@@ -191,8 +191,8 @@ class LongTermMemory:
         if lifecycle_of(store) is None:
             _log.warning("%s", _limits_of(store, kept=database is not None))
         self.database = database = database_for(store, database)
-        conversations = history or SqliteHistory(database, clock=aware)
-        rows = conversations.rows if isinstance(conversations, SqliteHistory) else HistoryRows(database, clock=aware)
+        conversations = history or DatabaseHistory(database, clock=aware)
+        rows = conversations.rows if isinstance(conversations, DatabaseHistory) else HistoryRows(database, clock=aware)
         tombstones, log = _open_tombstones(store, database), OperationLog(database, clock=aware, ids=operation_ids)
         self.word_vectors = parts.get("word_vectors")
         self.conversations: HistoryStorage = conversations
@@ -354,7 +354,7 @@ class LongTermMemory:
     @property
     def _own_history(self) -> HistoryStorage | None:
         """The history where it is a class of the program, which shares no transaction with the memories."""
-        return None if isinstance(self.conversations, SqliteHistory) else self.conversations
+        return None if isinstance(self.conversations, DatabaseHistory) else self.conversations
 
     @asynccontextmanager
     async def _with_history(self, namespace: str) -> AsyncIterator[EntryStore]:

@@ -24,9 +24,9 @@ from tellback.memory.embedders.protocol import Embedder, checked_embedder, is_sp
 from tellback.memory.embedders.sentence_encoder import USE_MARK, SentenceEncoder
 from tellback.memory.entry_store import database_for
 from tellback.memory.errors import ArgumentError, EmbedderError, store_errors
+from tellback.memory.history.database import DatabaseHistory
 from tellback.memory.history.retention import Retention, checked_retention
 from tellback.memory.history.schema import HistoryTables
-from tellback.memory.history.sqlite import SqliteHistory
 from tellback.memory.long_term import LongTermMemory, MemoryParts
 from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.retrieval.index.index_cache import INDEX_CACHE_TABLES
@@ -91,7 +91,7 @@ def open_memory(
         history = None
         if retention is not None:
             clock = aware_clock(parts.get("clock", system_clock), parts.get("zone"))
-            history = SqliteHistory(database_for(store), clock=clock, retention=retention)
+            history = DatabaseHistory(database_for(store), clock=clock, retention=retention)
         memory = LongTermMemory(store, history=history, **parts)
         attach_documents(memory)
         memory.open_copy = _open_copy

@@ -1,6 +1,6 @@
 """The embedding cache, keyed by space, kind and a keyed hash of the text, and the embedder that asks it first.
 
-embedder = CachedEmbedder(OpenAICompatibleEmbedder(…), SqliteEmbeddingCache.at("vectors.db"))
+embedder = CachedEmbedder(OpenAICompatibleEmbedder(…), DatabaseEmbeddingCache.at("vectors.db"))
 
 Its tables are a component of a memory's own database, or the only one of a file of its own:
 
@@ -209,7 +209,7 @@ class CachedEmbedder:
         return f"CachedEmbedder({self._inner!r})"
 
 
-class SqliteEmbeddingCache:
+class DatabaseEmbeddingCache:
     """``EmbeddingCache`` in *database*, of at most *max_bytes* of vectors.
 
     Uses are noted in memory and written with the next vectors, so that a hit costs no write.
@@ -221,7 +221,7 @@ class SqliteEmbeddingCache:
         if type(max_bytes) is not int or max_bytes < 1:
             raise ArgumentError("max_bytes", max_bytes, "a number of bytes of at least 1 is needed")
         if not isinstance(database, Database):
-            expected = "a SqliteDatabase is needed; SqliteEmbeddingCache.at(path) makes a file of its own"
+            expected = "a SqliteDatabase is needed; DatabaseEmbeddingCache.at(path) makes a file of its own"
             raise ArgumentError("database", database, expected)
         self._database = database
         self._max_bytes = max_bytes
@@ -233,7 +233,7 @@ class SqliteEmbeddingCache:
         database.attach(EmbeddingCacheTables())
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> SqliteEmbeddingCache:
+    def at(cls, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> DatabaseEmbeddingCache:
         """Open a cache in a file of its own, which is made where there is none; ``close`` closes it."""
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentError("path", path, "the path of a file is needed")

@@ -1,7 +1,7 @@
 """Rows of conversation history: messages and summaries, read and written synchronously inside one transaction.
 
 The rows carry what the public protocol does not show: which memory keeps a message searchable, and whether that is
-settled. They run in worker threads; ``SqliteHistory`` is the async face over them.
+settled. They run in worker threads; ``DatabaseHistory`` is the async face over them.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tellback.memory.embedders.hashing import HashingEmbedder
+from tellback.memory.history.database import DatabaseHistory
 from tellback.memory.history.rows import HistoryRows
-from tellback.memory.history.sqlite import SqliteHistory
 from tellback.memory.long_term import LongTermMemory
 from tellback.memory.messages import Message
 from tellback.memory.partitions import CONVERSATION, store_namespace
@@ -150,7 +150,7 @@ def _state(memory: LongTermMemory) -> dict[str, Any]:
 
 
 def _rows(memory: LongTermMemory) -> HistoryRows:
-    assert isinstance(memory.conversations, SqliteHistory)
+    assert isinstance(memory.conversations, DatabaseHistory)
     return memory.conversations.rows
 
 

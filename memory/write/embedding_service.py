@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from tellback.memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
+from tellback.memory.embedders.cache import MAX_BYTES, CachedEmbedder, DatabaseEmbeddingCache
 from tellback.memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
 from tellback.memory.embedders.lines import embed_with_lines, embedded_parts
 from tellback.memory.embedders.probe_pairs import PROBE_TEXTS, measured_profile
@@ -258,7 +258,7 @@ class EmbeddingService:
         database = database_for(store, database)
         self.probes = EmbedderProbes(database)
         limit = self.settings.cache_bytes or MAX_BYTES
-        self._cache = SqliteEmbeddingCache(database, max_bytes=limit) if database.lasting else None
+        self._cache = DatabaseEmbeddingCache(database, max_bytes=limit) if database.lasting else None
         self.embedder = embedder if embedder is None else self._kept(embedder)
 
     @property

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tellback.memory.history.database import InMemoryHistory
 from tellback.memory.history.protocol import Conversation
-from tellback.memory.history.sqlite import InMemoryHistory
 from tellback.memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy
 from tellback.memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
 

@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from tellback.memory import LongTermMemory, SqliteHistory, run_sync
+from tellback.memory import DatabaseHistory, LongTermMemory, run_sync
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.retrieval.index import index_sync
 from tellback.vectorstore import SqliteStore, open_store
@@ -79,12 +79,12 @@ def test_opening_beside_an_in_memory_store_remembers_history_messages_not_yet_re
             disk.keep(states[-1])
 
     def remembered(database: SqliteDatabase) -> list[str]:
-        memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
+        memory = LongTermMemory(open_store("numpy:"), history=DatabaseHistory(database))
         memory.complete_now()
         return sorted(item.text for item in run_sync(memory.list()))
 
     with Statements() as statements, SqliteDatabase(file) as database:
-        memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
+        memory = LongTermMemory(open_store("numpy:"), history=DatabaseHistory(database))
         statements.committed = committed
         run_sync(memory.remember_turn("talk", turn("My dog is called Okapi", "I see")))
     disk.close()

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tellback.memory import (
+    DatabaseHistory,
     EmbeddingSettings,
     Extractor,
     HashingEmbedder,
@@ -24,7 +25,6 @@ from tellback.memory import (
     Message,
     NoSecrets,
     Retention,
-    SqliteHistory,
     run_sync,
 )
 from tellback.memory.documents.manifest import attach_documents
@@ -83,7 +83,7 @@ def kept(folder: Path, *, now: datetime = NOW, embedded: bool = True, kind: str 
     memory = LongTermMemory(
         store,
         embedder=embedder if embedded else None,
-        history=SqliteHistory(history, clock=lambda: now, retention=Retention(unremembered="keep", messages=3)),
+        history=DatabaseHistory(history, clock=lambda: now, retention=Retention(unremembered="keep", messages=3)),
         policies=[NoSecrets(), Extractor(facts, kinds=("turn", "fact"))],
         clock=lambda: now,
         ids=names[0],

@@ -13,6 +13,7 @@ from typing import TypeVar
 import pytest
 
 from tellback.memory import (
+    DatabaseHistory,
     DocumentBlock,
     FixedWindow,
     ImageBlock,
@@ -21,7 +22,6 @@ from tellback.memory import (
     MinimumLength,
     Retention,
     ShortTermMemory,
-    SqliteHistory,
     SummaryWindow,
     TextBlock,
     open_memory,
@@ -94,7 +94,7 @@ def test_an_assistant_message_that_left_the_window_is_found_by_recall(memory: Lo
 def test_each_message_that_left_the_history_is_found_by_recall(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     keeping = Retention(messages=2, unremembered="keep")
-    memory = LongTermMemory(store, history=SqliteHistory(store.database, retention=keeping))  # type: ignore[attr-defined]
+    memory = LongTermMemory(store, history=DatabaseHistory(store.database, retention=keeping))  # type: ignore[attr-defined]
     tell(memory)
     assert len(run(memory.conversations.load("s"))) == 2
     for fact, question in zip(FACTS, QUESTIONS, strict=True):
@@ -112,7 +112,7 @@ def test_a_memory_can_be_opened_with_a_retention(tmp_path: Path) -> None:
 
 def test_unremembered_messages_hidden_by_retention_are_remembered_on_opening(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
-    history = SqliteHistory(store.database, retention=Retention(messages=1, unremembered="keep"))  # type: ignore[attr-defined]
+    history = DatabaseHistory(store.database, retention=Retention(messages=1, unremembered="keep"))  # type: ignore[attr-defined]
     for fact in FACTS:
         run(history.append("s", [Message.user(fact)]))
     assert len(run(history.load("s"))) == 1
@@ -138,7 +138,7 @@ def test_forgetting_a_message_erases_the_summary_derived_from_it(memory: LongTer
 def test_forgetting_a_message_hidden_by_retention_erases_the_summary_derived_from_it(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     keeping = Retention(messages=2, unremembered="keep")
-    memory = LongTermMemory(store, history=SqliteHistory(store.database, retention=keeping))  # type: ignore[attr-defined]
+    memory = LongTermMemory(store, history=DatabaseHistory(store.database, retention=keeping))  # type: ignore[attr-defined]
     policy = SummaryWindow(FixedWindow(messages=1), lambda so_far, said: "They spoke of a zyzzyva.")
     short_term = ShortTermMemory(memory.conversations, policy=policy, session="s")
     first, *_ = run(memory.remember_turn("s", [Message.user(FACTS[0]), Message.user(FACTS[1])]))
@@ -243,7 +243,7 @@ def test_forgetting_an_image_message_also_forgets_its_verbatim_copy(memory: Long
 
 def test_an_image_message_in_history_alone_is_remembered_on_opening(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
-    run(SqliteHistory(store.database).append("s", [Message.user([image("a lighthouse")])]))  # type: ignore[attr-defined]
+    run(DatabaseHistory(store.database).append("s", [Message.user([image("a lighthouse")])]))  # type: ignore[attr-defined]
     store.close()
     memory = open_memory(tmp_path / "m.db")
     assert "lighthouse" in recalled(memory, "the lighthouse")[0]

@@ -12,6 +12,7 @@ import pytest
 from tellback.memory import (
     ArgumentError,
     CachedEmbedder,
+    DatabaseEmbeddingCache,
     EstimatingCounter,
     FunctionEmbedder,
     HashingEmbedder,
@@ -19,7 +20,6 @@ from tellback.memory import (
     LongTermMemory,
     OllamaEmbedder,
     OpenAICompatibleEmbedder,
-    SqliteEmbeddingCache,
     open_memory,
 )
 from tellback.memory.internals import LocalWordVectors, local_available
@@ -31,7 +31,7 @@ EMBEDDERS: dict[str, Callable[[Path], Any]] = {
     "function": lambda path: FunctionEmbedder(lambda texts: [[1.0]] * len(texts), fingerprint="ones/1"),
     "openai": lambda path: OpenAICompatibleEmbedder(HERE, "m"),
     "ollama": lambda path: OllamaEmbedder("m", base_url=HERE),
-    "cached": lambda path: CachedEmbedder(HashingEmbedder(), SqliteEmbeddingCache.at(path / "c.db")),
+    "cached": lambda path: CachedEmbedder(HashingEmbedder(), DatabaseEmbeddingCache.at(path / "c.db")),
 }
 
 
@@ -66,8 +66,8 @@ def test_an_embedder_refuses_anything_but_a_list_of_texts(name: str, texts: Any,
         (lambda: OllamaEmbedder("m", options="num_ctx=1"), "options"),
         (lambda: FunctionEmbedder(len, fingerprint="f", remote="no"), "remote"),
         (lambda: CachedEmbedder(HashingEmbedder, None), "inner"),
-        (lambda: SqliteEmbeddingCache("vectors.db"), "database"),
-        (lambda: SqliteEmbeddingCache.at(7), "path"),
+        (lambda: DatabaseEmbeddingCache("vectors.db"), "database"),
+        (lambda: DatabaseEmbeddingCache.at(7), "path"),
     ],
 )
 def test_unusable_settings_of_embedders_and_caches_are_refused_at_construction(
@@ -94,7 +94,7 @@ def test_local_word_vectors_refuse_anything_but_a_list_of_words(words: Any) -> N
 
 @pytest.mark.parametrize("texts", ["abc", None, [7], ["\ud800"]])
 def test_the_embedding_cache_refuses_anything_but_a_list_of_texts(tmp_path: Path, texts: Any) -> None:
-    cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
+    cache = DatabaseEmbeddingCache.at(tmp_path / "c.db")
     with pytest.raises(ArgumentError, match=r"^texts"):
         cache.get("f", "document", texts)
     with pytest.raises(ArgumentError, match=r"^texts"):

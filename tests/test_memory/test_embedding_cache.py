@@ -19,11 +19,11 @@ import pytest
 from tellback.memory import (
     ArgumentError,
     CachedEmbedder,
+    DatabaseEmbeddingCache,
     EmbedderError,
     EmbeddingSettings,
     HashingEmbedder,
     KnowledgeBase,
-    SqliteEmbeddingCache,
     open_memory,
     run_sync,
 )
@@ -67,32 +67,32 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cache(path: Path) -> Iterator[SqliteEmbeddingCache]:
-    made = SqliteEmbeddingCache.at(path)
+def cache(path: Path) -> Iterator[DatabaseEmbeddingCache]:
+    made = DatabaseEmbeddingCache.at(path)
     yield made
     made.close()
 
 
 class TestCachedEmbedder(EmbedderContract):
     @pytest.fixture
-    def embedder(self, cache: SqliteEmbeddingCache) -> CachedEmbedder:
+    def embedder(self, cache: DatabaseEmbeddingCache) -> CachedEmbedder:
         return CachedEmbedder(Model(), cache, queries=True)
 
 
 class TestCachedEmbedderWithoutQuestions(EmbedderContract):
     @pytest.fixture
-    def embedder(self, cache: SqliteEmbeddingCache) -> CachedEmbedder:
+    def embedder(self, cache: DatabaseEmbeddingCache) -> CachedEmbedder:
         return CachedEmbedder(Model(), cache)
 
 
 def test_a_cached_text_is_not_embedded_again_in_this_run_or_the_next(path: Path) -> None:
     model = Model()
     texts = ["one", "two", "one", ""]
-    with_cache = SqliteEmbeddingCache.at(path)
+    with_cache = DatabaseEmbeddingCache.at(path)
     first = run_sync(CachedEmbedder(model, with_cache).embed(texts))
     assert model.asked == ["one", "two"]
     with_cache.close()
-    again = SqliteEmbeddingCache.at(path)
+    again = DatabaseEmbeddingCache.at(path)
     model.down = True
     assert np.array_equal(run_sync(CachedEmbedder(model, again).embed(texts)), first)
     with pytest.raises(EmbedderError, match="down"):
@@ -103,7 +103,7 @@ def test_a_cached_text_is_not_embedded_again_in_this_run_or_the_next(path: Path)
     again.close()
 
 
-def test_query_vectors_are_cached_only_with_queries_enabled(cache: SqliteEmbeddingCache) -> None:
+def test_query_vectors_are_cached_only_with_queries_enabled(cache: DatabaseEmbeddingCache) -> None:
     for queries, times in ((False, 2), (True, 1)):
         model = Model(f"model/{queries}")
         embedder = CachedEmbedder(model, cache, queries=queries)
@@ -112,7 +112,7 @@ def test_query_vectors_are_cached_only_with_queries_enabled(cache: SqliteEmbeddi
         assert model.asked == ["where?"] * times
 
 
-def test_query_and_document_vectors_of_one_text_are_cached_apart(cache: SqliteEmbeddingCache) -> None:
+def test_query_and_document_vectors_of_one_text_are_cached_apart(cache: DatabaseEmbeddingCache) -> None:
     model = Model()
     embedder = CachedEmbedder(model, cache, queries=True)
     run_sync(embedder.embed(["same"]))
@@ -120,14 +120,14 @@ def test_query_and_document_vectors_of_one_text_are_cached_apart(cache: SqliteEm
     assert model.asked == ["same", "same"]
 
 
-def test_embedders_of_different_fingerprints_share_no_cached_vectors(cache: SqliteEmbeddingCache) -> None:
+def test_embedders_of_different_fingerprints_share_no_cached_vectors(cache: DatabaseEmbeddingCache) -> None:
     item, other = Model("a/1"), Model("b/1", turn=1)
     first, second = (run_sync(CachedEmbedder(model, cache).embed(["text"])) for model in (item, other))
     assert not np.allclose(first, second)
     assert np.array_equal(run_sync(CachedEmbedder(other, cache).embed(["text"])), second)
 
 
-def test_a_cached_truncation_is_reported_again_and_a_refused_text_is_not_cached(cache: SqliteEmbeddingCache) -> None:
+def test_a_cached_truncation_is_reported_again_and_a_refused_text_is_not_cached(cache: DatabaseEmbeddingCache) -> None:
     model = Detailed()
     embedder = CachedEmbedder(model, cache)
     for _ in range(2):
@@ -138,7 +138,7 @@ def test_a_cached_truncation_is_reported_again_and_a_refused_text_is_not_cached(
     assert model.asked == ["a long one", "a bad one", "fine", "a bad one"]
 
 
-def test_a_model_changed_under_the_same_name_gets_no_cached_vectors(cache: SqliteEmbeddingCache) -> None:
+def test_a_model_changed_under_the_same_name_gets_no_cached_vectors(cache: DatabaseEmbeddingCache) -> None:
     run_sync(CachedEmbedder(Model(), cache).embed(["one", "two"]))
     changed = Model(turn=1)
     embedder = CachedEmbedder(changed, cache)
@@ -149,13 +149,13 @@ def test_a_model_changed_under_the_same_name_gets_no_cached_vectors(cache: Sqlit
 
 def test_the_embedding_cache_evicts_the_least_recently_used_vectors_at_max_bytes(path: Path) -> None:
     limit = ROW * 13
-    cache = SqliteEmbeddingCache.at(path, max_bytes=limit)
+    cache = DatabaseEmbeddingCache.at(path, max_bytes=limit)
     embedder = CachedEmbedder(Model(), cache)
     for number in range(10):
         run_sync(embedder.embed([f"text {number}"]))
     run_sync(embedder.embed(["text 0"]))  # asked for again: it stays
     cache.close()
-    cache = SqliteEmbeddingCache.at(path, max_bytes=limit)
+    cache = DatabaseEmbeddingCache.at(path, max_bytes=limit)
     model = Model()
     embedder = CachedEmbedder(model, cache)
     run_sync(embedder.embed([f"more {number}" for number in range(5)]))
@@ -167,7 +167,7 @@ def test_the_embedding_cache_evicts_the_least_recently_used_vectors_at_max_bytes
 
 
 def test_a_cache_smaller_than_a_vector_still_embeds(path: Path) -> None:
-    cache = SqliteEmbeddingCache.at(path, max_bytes=1)
+    cache = DatabaseEmbeddingCache.at(path, max_bytes=1)
     vectors = run_sync(CachedEmbedder(Model(), cache).embed(["one", "two"]))
     assert np.array_equal(vectors, run_sync(HASHING.embed(["one", "two"])))
     assert cache.size() == ROW * len(PROBES)
@@ -175,7 +175,7 @@ def test_a_cache_smaller_than_a_vector_still_embeds(path: Path) -> None:
 
 
 def test_a_text_erased_from_the_embedding_cache_leaves_no_hash_and_no_bytes(
-    path: Path, cache: SqliteEmbeddingCache
+    path: Path, cache: DatabaseEmbeddingCache
 ) -> None:
     vectors = run_sync(CachedEmbedder(Model(), cache, queries=True).embed(["secret", "open"]))
     run_sync(CachedEmbedder(Model(), cache, queries=True).embed(["secret"], "query"))
@@ -192,7 +192,7 @@ def test_a_text_erased_from_the_embedding_cache_leaves_no_hash_and_no_bytes(
 def test_text_hashes_of_two_embedding_caches_differ_by_their_salt(path: Path, tmp_path: Path) -> None:
     hashes = []
     for name in ("a.db", "b.db"):
-        cache = SqliteEmbeddingCache.at(tmp_path / name)
+        cache = DatabaseEmbeddingCache.at(tmp_path / name)
         run_sync(CachedEmbedder(Model(), cache).embed(["yes"]))
         with cache._database.read() as connection:
             hashes.append({row[0] for row in connection.execute("SELECT hash FROM embedding_cache")})
@@ -201,7 +201,7 @@ def test_text_hashes_of_two_embedding_caches_differ_by_their_salt(path: Path, tm
     assert keyed_text_hash(None, "yes") not in hashes[0]
 
 
-def test_a_damaged_cached_vector_is_a_finding_and_is_embedded_again(path: Path, cache: SqliteEmbeddingCache) -> None:
+def test_a_damaged_cached_vector_is_a_finding_and_is_embedded_again(path: Path, cache: DatabaseEmbeddingCache) -> None:
     model = Model()
     truth = run_sync(CachedEmbedder(model, cache).embed(["one"]))
     database = cache._database
@@ -236,10 +236,10 @@ def test_a_failing_embedding_cache_does_not_fail_the_embedding() -> None:
     assert np.array_equal(vectors, run_sync(HASHING.embed(["one"])))
 
 
-def test_several_processes_share_one_embedding_cache(path: Path, cache: SqliteEmbeddingCache) -> None:
+def test_several_processes_share_one_embedding_cache(path: Path, cache: DatabaseEmbeddingCache) -> None:
     code = (
-        "import sys; from tellback.memory import CachedEmbedder, HashingEmbedder, SqliteEmbeddingCache, run_sync\n"
-        "cache = SqliteEmbeddingCache.at(sys.argv[1])\n"
+        "import sys; from tellback.memory import CachedEmbedder, HashingEmbedder, DatabaseEmbeddingCache, run_sync\n"
+        "cache = DatabaseEmbeddingCache.at(sys.argv[1])\n"
         "embedder = CachedEmbedder(HashingEmbedder(dimension=32), cache)\n"
         "for n in range(30): run_sync(embedder.embed([f'text {n}', f'{sys.argv[2]} {n}']))\n"
         "cache.close()"
@@ -254,7 +254,7 @@ def test_several_processes_share_one_embedding_cache(path: Path, cache: SqliteEm
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5])
 def test_an_unusable_byte_limit_of_the_embedding_cache_is_an_argument_error(path: Path, limit: Any) -> None:
     with pytest.raises(ArgumentError, match="max_bytes"):
-        SqliteEmbeddingCache.at(path, max_bytes=limit)
+        DatabaseEmbeddingCache.at(path, max_bytes=limit)
     with pytest.raises(ArgumentError, match="cache_bytes"):
         EmbeddingSettings(cache_bytes=limit or -1)
 

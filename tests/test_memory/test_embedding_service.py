@@ -20,6 +20,7 @@ import pytest
 from tellback.memory import (
     ArgumentError,
     CachedEmbedder,
+    DatabaseEmbeddingCache,
     EmbedderError,
     EmbedderMismatch,
     EmbeddingSettings,
@@ -30,7 +31,6 @@ from tellback.memory import (
     Memory,
     Message,
     OllamaEmbedder,
-    SqliteEmbeddingCache,
     open_memory,
 )
 from tellback.memory.internals import (
@@ -947,7 +947,7 @@ def test_reembed_gives_a_new_embedder_the_texts_that_another_embedder_refused(tm
 
 
 def test_is_remote_sees_through_a_cached_embedder(tmp_path: Path) -> None:
-    cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
+    cache = DatabaseEmbeddingCache.at(tmp_path / "c.db")
     near, far = OllamaEmbedder("m"), OllamaEmbedder("m", base_url="https://box.example")
     assert [is_remote(item) for item in (None, HASHING, near, far, Model())] == [False, False, False, True, True]
     assert [is_remote(CachedEmbedder(item, cache)) for item in (near, far)] == [False, True]

@@ -8,11 +8,11 @@ import pytest
 
 from tellback import agent, memory, vectorstore
 from tellback.memory import (
+    DatabaseHistory,
     KnowledgeBase,
     LongTermMemory,
     MemoryLayerError,
     ShortTermMemory,
-    SqliteHistory,
     open_memory,
     run_sync,
 )
@@ -85,7 +85,7 @@ def test_a_correction_on_a_store_of_data_alone_raises_an_unsupported_error_of_th
 
 def test_a_window_of_a_closed_history_database_raises_a_store_error_of_the_memory(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "said.db")
-    short = ShortTermMemory(SqliteHistory(database), session="s")
+    short = ShortTermMemory(DatabaseHistory(database), session="s")
     database.close()
     with pytest.raises(memory.StoreError) as caught:
         asyncio.run(short.window())

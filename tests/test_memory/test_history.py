@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tellback.memory import ArgumentError, DocumentBlock, InMemoryHistory, Message, SqliteHistory, ToolCallBlock
+from tellback.memory import ArgumentError, DatabaseHistory, DocumentBlock, InMemoryHistory, Message, ToolCallBlock
 from tellback.memory.internals import HistoryRow
 from tellback.memory.testing import HistoryStorageContract
 from tellback.vectorstore import DamageError
@@ -36,11 +36,11 @@ class TestOwnHistory(HistoryStorageContract):
         return ListHistory()
 
 
-class TestSqliteHistory(HistoryStorageContract):
+class TestDatabaseHistory(HistoryStorageContract):
     @pytest.fixture
     def history(self, tmp_path):
         database = SqliteDatabase(tmp_path / "m.db")
-        yield SqliteHistory(database)
+        yield DatabaseHistory(database)
         database.close()
 
 
@@ -50,7 +50,7 @@ def history(request, tmp_path):
         yield InMemoryHistory(clock=TickingClock())
     else:
         database = SqliteDatabase(tmp_path / "m.db")
-        yield SqliteHistory(database, clock=TickingClock())
+        yield DatabaseHistory(database, clock=TickingClock())
         database.close()
 
 
@@ -72,7 +72,7 @@ def test_sessions_used_at_the_same_time_are_listed_by_their_ids(kind, tmp_path):
         return datetime(2026, 1, 1, tzinfo=UTC)
 
     with closing(SqliteDatabase(tmp_path / "m.db")) as database:
-        history = InMemoryHistory(clock=clock) if kind == "memory" else SqliteHistory(database, clock=clock)
+        history = InMemoryHistory(clock=clock) if kind == "memory" else DatabaseHistory(database, clock=clock)
         for session in "bca":
             asyncio.run(history.append(session, said("x")))
         assert [info.session for info in asyncio.run(history.sessions())] == ["a", "b", "c"]
@@ -142,10 +142,10 @@ def test_appending_a_string_instead_of_a_message_list_is_refused(history):
 
 def test_history_survives_the_file_being_closed(tmp_path):
     first = SqliteDatabase(tmp_path / "m.db")
-    asyncio.run(SqliteHistory(first).append("s", said("a")))
+    asyncio.run(DatabaseHistory(first).append("s", said("a")))
     first.close()
     second = SqliteDatabase(tmp_path / "m.db")
-    history = SqliteHistory(second)
+    history = DatabaseHistory(second)
     assert [item.message.text for item in asyncio.run(history.load("s"))] == ["a"]
     assert asyncio.run(history.append("s", said("b"))) == [2]
     second.close()
@@ -190,7 +190,7 @@ def test_concurrent_in_memory_appends_share_no_sequence_number():
 
 def test_two_sqlite_histories_on_one_file_never_give_the_same_sequence_number(tmp_path):
     item, other = SqliteDatabase(tmp_path / "m.db"), SqliteDatabase(tmp_path / "m.db")
-    histories = [SqliteHistory(item), SqliteHistory(other)]
+    histories = [DatabaseHistory(item), DatabaseHistory(other)]
 
     async def both():
         tasks = [history.append("s", said(str(i))) for i in range(10) for history in histories]
@@ -206,10 +206,10 @@ def test_a_killed_process_leaves_acknowledged_messages_and_no_partial_append(tmp
     code = """
         import asyncio, os, sys
         from tellback.memory.messages import Message
-        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.memory.history.database import DatabaseHistory
         from tellback.vectorstore.sqlite import SqliteDatabase
         database = SqliteDatabase(sys.argv[1])
-        history = SqliteHistory(database)
+        history = DatabaseHistory(database)
         asyncio.run(history.append("s", [Message.user("kept")]))
         print("stored", flush=True)
         with database.write():
@@ -226,7 +226,7 @@ def test_a_killed_process_leaves_acknowledged_messages_and_no_partial_append(tmp
     )
     assert (run.returncode, run.stdout) == (9, "stored\n"), run.stderr
     database = SqliteDatabase(path)
-    history = SqliteHistory(database)
+    history = DatabaseHistory(database)
     assert [item.message.text for item in asyncio.run(history.load("s"))] == ["kept"]
     assert database.verify() == []
     database.close()
@@ -235,7 +235,7 @@ def test_a_killed_process_leaves_acknowledged_messages_and_no_partial_append(tmp
 def damaged(tmp_path, statement):
     path = tmp_path / "m.db"
     database = SqliteDatabase(path)
-    asyncio.run(SqliteHistory(database).append("s", said("pay Ann 10", "second")))
+    asyncio.run(DatabaseHistory(database).append("s", said("pay Ann 10", "second")))
     database.close()
     connection = apsw.Connection(str(path))
     connection.execute(statement)
@@ -246,7 +246,7 @@ def damaged(tmp_path, statement):
 def test_a_damaged_message_raises_damage_error_and_is_found_by_verify(tmp_path):
     path = damaged(tmp_path, "UPDATE history_messages SET message = replace(message, 'Ann', 'Bob') WHERE sequence = 1")
     database = SqliteDatabase(path)
-    history = SqliteHistory(database)
+    history = DatabaseHistory(database)
     with pytest.raises(DamageError, match="history"):
         asyncio.run(history.load("s"))
     assert [finding.part for finding in database.verify()] == ["history"]
@@ -256,7 +256,7 @@ def test_a_damaged_message_raises_damage_error_and_is_found_by_verify(tmp_path):
 def test_verify_finds_a_reusable_sequence_number_and_rebuild_repairs_it(tmp_path):
     path = damaged(tmp_path, "UPDATE history_sessions SET next = 1")
     database = SqliteDatabase(path)
-    history = SqliteHistory(database)
+    history = DatabaseHistory(database)
     assert [finding.what for finding in database.verify()] == ["a sequence number could be given twice"]
     database.rebuild()
     assert database.verify() == []
@@ -267,11 +267,11 @@ def test_verify_finds_a_reusable_sequence_number_and_rebuild_repairs_it(tmp_path
 def test_salvage_saves_every_message_that_is_whole(tmp_path):
     path = damaged(tmp_path, "UPDATE history_messages SET message = '{}' WHERE sequence = 1")
     database = SqliteDatabase(path)
-    SqliteHistory(database)
+    DatabaseHistory(database)
     database.salvage(tmp_path / "saved.db")
     database.close()
     saved = SqliteDatabase(tmp_path / "saved.db")
-    history = SqliteHistory(saved)
+    history = DatabaseHistory(saved)
     assert [item.message.text for item in asyncio.run(history.load("s"))] == ["second"]
     assert asyncio.run(history.append("s", said("third"))) == [3]
     saved.close()

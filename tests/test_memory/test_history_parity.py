@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tellback.memory import (
+    DatabaseHistory,
     InMemoryHistory,
     Message,
     Retention,
-    SqliteHistory,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -42,7 +42,7 @@ class Pair:
     def __init__(self, database: SqliteDatabase, retention: Retention | None, seed: int) -> None:
         self.clock = ManualClock()
         history = InMemoryHistory(clock=self.clock, retention=retention)
-        other = SqliteHistory(database, clock=self.clock, retention=retention)
+        other = DatabaseHistory(database, clock=self.clock, retention=retention)
         self._rows = (history.rows, other.rows)
         self._seed = seed
 

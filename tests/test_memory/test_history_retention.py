@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 import pytest
 
-from tellback.memory import ArgumentError, InMemoryHistory, Message, Retention, SqliteHistory
+from tellback.memory import ArgumentError, DatabaseHistory, InMemoryHistory, Message, Retention
 from tellback.memory.history.retention import first_retained, session_cutoff
 from tellback.memory.history.schema import HistoryTables, m001_history_tables
 from tellback.memory.internals import Summary
@@ -42,9 +42,9 @@ class TestSummariesInMemory(SummaryStorageContract):
 
 class TestSummariesInTheFile(SummaryStorageContract):
     @pytest.fixture
-    def history(self, tmp_path: Path) -> Iterator[SqliteHistory]:
+    def history(self, tmp_path: Path) -> Iterator[DatabaseHistory]:
         with SqliteDatabase(tmp_path / "m.db") as database:
-            yield SqliteHistory(database)
+            yield DatabaseHistory(database)
 
 
 class TestRetentionInMemory(RetentionContract):
@@ -57,7 +57,7 @@ class TestRetentionInTheFile(RetentionContract):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Iterator[Any]:
         with SqliteDatabase(tmp_path / "m.db") as database:
-            yield lambda retention, clock: SqliteHistory(database, retention=retention, clock=clock)
+            yield lambda retention, clock: DatabaseHistory(database, retention=retention, clock=clock)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -66,7 +66,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         yield InMemoryHistory()
     else:
         with SqliteDatabase(tmp_path / "m.db") as database:
-            yield SqliteHistory(database)
+            yield DatabaseHistory(database)
 
 
 def said(*texts: str) -> list[Message]:
@@ -94,7 +94,7 @@ def test_erasing_a_message_erases_the_summary_made_of_it(history: Any) -> None:
 
 def test_erase_summaries_by_memory_id_works_after_the_message_left_history_by_retention(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "m.db") as database:
-        for history in (InMemoryHistory(retention=FEW), SqliteHistory(database, retention=FEW)):
+        for history in (InMemoryHistory(retention=FEW), DatabaseHistory(database, retention=FEW)):
             history.rows.append("s", said("a", "b"), memories=["id-a", "id-b"])
             history.rows.settle([replace(row, memory=f"id-{row.message.text}") for row in history.rows.unsettled(9)])
             kept = history.keep_summary("s", FIRST, before=None, made_of=[1, 2])
@@ -118,7 +118,7 @@ def test_summaries_are_erased_by_the_words_they_hold(history: Any) -> None:
 
 def test_the_bytes_of_an_erased_summary_are_not_in_the_file(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "m.db")
-    history = SqliteHistory(database)
+    history = DatabaseHistory(database)
     summed_up(history, text="the zyzzyva sits in the cupboard")
     assert b"zyzzyva" in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     history.rows.erase(history.rows.at([("s", 1)]))
@@ -128,7 +128,7 @@ def test_the_bytes_of_an_erased_summary_are_not_in_the_file(tmp_path: Path) -> N
 
 def test_a_rolled_back_erasure_leaves_the_summary_and_its_messages(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "m.db") as database:
-        history = SqliteHistory(database)
+        history = DatabaseHistory(database)
         summed_up(history)
         with suppress(RuntimeError), database.write():
             history.rows.erase(history.rows.at([("s", 1)]))
@@ -139,7 +139,7 @@ def test_a_rolled_back_erasure_leaves_the_summary_and_its_messages(tmp_path: Pat
 
 def damaged(tmp_path: Path, statement: str) -> SqliteDatabase:
     with SqliteDatabase(tmp_path / "m.db") as database:
-        summed_up(SqliteHistory(database))
+        summed_up(DatabaseHistory(database))
     connection = apsw.Connection(str(tmp_path / "m.db"))
     connection.execute(statement)
     connection.close()
@@ -148,7 +148,7 @@ def damaged(tmp_path: Path, statement: str) -> SqliteDatabase:
 
 def test_a_damaged_summary_is_found_by_verify_never_returned_and_dropped_by_rebuild(tmp_path: Path) -> None:
     with damaged(tmp_path, "UPDATE history_summaries SET text = 'something else'") as database:
-        history = SqliteHistory(database)
+        history = DatabaseHistory(database)
         with pytest.raises(DamageError, match="history"):
             asyncio.run(history.summary("s", "brief"))
         assert [finding.what for finding in database.verify()] == ["a summary is not what was written"]
@@ -159,7 +159,7 @@ def test_a_damaged_summary_is_found_by_verify_never_returned_and_dropped_by_rebu
 
 def test_a_session_without_bounds_is_shown_as_a_whole(tmp_path: Path) -> None:
     with damaged(tmp_path, "DELETE FROM history_bounds") as database:
-        history = SqliteHistory(database, retention=Retention(idle=timedelta(days=1), unremembered="drop"))
+        history = DatabaseHistory(database, retention=Retention(idle=timedelta(days=1), unremembered="drop"))
         assert database.verify() == []
         assert len(asyncio.run(history.load("s"))) == 3
         assert [item.session for item in asyncio.run(history.sessions())] == ["s"]
@@ -168,18 +168,18 @@ def test_a_session_without_bounds_is_shown_as_a_whole(tmp_path: Path) -> None:
 
 def test_retention_drops_a_damaged_message_when_others_are_appended(tmp_path: Path) -> None:
     with damaged(tmp_path, "UPDATE history_messages SET message = 'nonsense' WHERE sequence = 1") as database:
-        history = SqliteHistory(database, retention=Retention(messages=2, unremembered="drop"))
+        history = DatabaseHistory(database, retention=Retention(messages=2, unremembered="drop"))
         asyncio.run(history.append("s", said("d")))
         assert [item.message.text for item in asyncio.run(history.load("s"))] == ["c", "d"]
 
 
 def test_salvage_saves_summaries_and_bounds(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "m.db") as database:
-        history = SqliteHistory(database, retention=Retention(messages=2, unremembered="keep"))
+        history = DatabaseHistory(database, retention=Retention(messages=2, unremembered="keep"))
         summed_up(history)
         database.salvage(tmp_path / "saved.db")
     with SqliteDatabase(tmp_path / "saved.db") as saved:
-        history = SqliteHistory(saved)
+        history = DatabaseHistory(saved)
         assert [item.message.text for item in asyncio.run(history.load("s"))] == ["b", "c"]
         assert has_summary(history)
         assert saved.verify() == []
@@ -219,7 +219,7 @@ def earlier_file(path: Path) -> None:
 def test_a_history_file_of_the_first_schema_version_is_migrated_with_all_messages(tmp_path: Path) -> None:
     earlier_file(tmp_path / "m.db")
     with SqliteDatabase(tmp_path / "m.db") as database:
-        history = SqliteHistory(database)
+        history = DatabaseHistory(database)
         assert [item.message.text for item in asyncio.run(history.load("s", namespace="n"))] == ["old", "older"]
         assert asyncio.run(history.append("s", said("new"), namespace="n")) == [3]
         assert database.verify() == []
@@ -231,7 +231,7 @@ def test_a_failed_verification_after_migration_keeps_a_whole_copy_of_the_old_his
     earlier_file(tmp_path / "m.db")
     monkeypatch.setattr(HistoryTables, "verify", lambda *_: [Finding("history", "planted")])
     with SqliteDatabase(tmp_path / "m.db") as database:
-        SqliteHistory(database)
+        DatabaseHistory(database)
         (copy,) = database.migration_copies()
         assert Path(copy).name == "m.db.before-history-1-to-2.backup"
         assert (
@@ -248,14 +248,14 @@ def test_a_history_file_of_the_first_schema_version_can_be_salvaged_without_migr
         == 2
     )
     with SqliteDatabase(tmp_path / "saved.db") as saved:
-        assert len(asyncio.run(SqliteHistory(saved).load("s", namespace="n"))) == 2
+        assert len(asyncio.run(DatabaseHistory(saved).load("s", namespace="n"))) == 2
 
 
 def test_a_retention_limit_holds_for_histories_opened_without_retention(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "m.db") as database:
-        strict = SqliteHistory(database, retention=Retention(messages=1, unremembered="keep"))
+        strict = DatabaseHistory(database, retention=Retention(messages=1, unremembered="keep"))
         asyncio.run(strict.append("s", said("a", "b")))
-        assert [item.message.text for item in asyncio.run(SqliteHistory(database).load("s"))] == ["b"]
+        assert [item.message.text for item in asyncio.run(DatabaseHistory(database).load("s"))] == ["b"]
 
 
 @pytest.mark.parametrize("what", ["replace", "clear"])
@@ -263,10 +263,10 @@ def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_p
     code = """
         import asyncio, os, sys
         from tellback.memory.messages import Message
-        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.memory.history.database import DatabaseHistory
         from tellback.vectorstore.sqlite import SqliteDatabase
         database = SqliteDatabase(sys.argv[1])
-        history = SqliteHistory(database)
+        history = DatabaseHistory(database)
         with database.write():
             if sys.argv[2] == "replace":
                 history.rows.replace("s", [Message.user("new")])
@@ -275,12 +275,12 @@ def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_p
             os._exit(9)
     """
     with SqliteDatabase(tmp_path / "m.db") as database:
-        summed_up(SqliteHistory(database))
+        summed_up(DatabaseHistory(database))
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "m.db"), what]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 9, run.stderr
     with SqliteDatabase(tmp_path / "m.db") as database:
-        history = SqliteHistory(database)
+        history = DatabaseHistory(database)
         assert [item.message.text for item in asyncio.run(history.load("s"))] == ["a", "b", "c"]
         assert has_summary(history)
         assert database.verify() == []
@@ -290,9 +290,9 @@ def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_pa
     code = """
         import asyncio, sys
         from tellback.memory.messages import Message
-        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.memory.history.database import DatabaseHistory
         from tellback.vectorstore.sqlite import SqliteDatabase
-        history = SqliteHistory(SqliteDatabase(sys.argv[1]))
+        history = DatabaseHistory(SqliteDatabase(sys.argv[1]))
         number = 0
         while True:
             asyncio.run(history.replace("s", [Message.user(str(number))] * 7))
@@ -305,7 +305,7 @@ def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_pa
         acknowledged = [int(child.stdout.readline()) for _ in range(5)][-1]
         child.kill()
     with SqliteDatabase(tmp_path / "m.db") as database:
-        texts = [item.message.text for item in asyncio.run(SqliteHistory(database).load("s"))]
+        texts = [item.message.text for item in asyncio.run(DatabaseHistory(database).load("s"))]
         assert len(texts) == 7
         assert len(set(texts)) == 1
         assert int(texts[0]) >= acknowledged
@@ -317,9 +317,9 @@ def test_concurrent_processes_keep_the_retention_limit_and_share_no_sequence_num
         import asyncio, sys
         from tellback.memory.messages import Message
         from tellback.memory.history.retention import Retention
-        from tellback.memory.history.sqlite import SqliteHistory
+        from tellback.memory.history.database import DatabaseHistory
         from tellback.vectorstore.sqlite import SqliteDatabase
-        history = SqliteHistory(SqliteDatabase(sys.argv[1]), retention=Retention(messages=5, unremembered="drop"))
+        history = DatabaseHistory(SqliteDatabase(sys.argv[1]), retention=Retention(messages=5, unremembered="drop"))
         for number in range(30):
             print(*asyncio.run(history.append("s", [Message.user(f"{sys.argv[2]}{number}")])))
     """
@@ -333,7 +333,7 @@ def test_concurrent_processes_keep_the_retention_limit_and_share_no_sequence_num
     numbers = [int(line) for out, _ in items for line in out.split()]
     assert sorted(numbers) == list(range(1, 61))
     with SqliteDatabase(tmp_path / "m.db") as database:
-        stored = asyncio.run(SqliteHistory(database).load("s"))
+        stored = asyncio.run(DatabaseHistory(database).load("s"))
         assert [item.sequence for item in stored] == [56, 57, 58, 59, 60]
         assert database.verify() == []
 

@@ -31,6 +31,7 @@ import pytest
 import tellback.memory.internals
 from tellback import memory as memory_face
 from tellback.memory import (
+    DatabaseHistory,
     EmbedderError,
     EmbeddingSettings,
     FixedWindow,
@@ -45,7 +46,6 @@ from tellback.memory import (
     NearDuplicates,
     Retention,
     ShortTermMemory,
-    SqliteHistory,
     SummaryWindow,
     evaluate,
 )
@@ -112,7 +112,7 @@ class World:
         kept = {"clock": clock, "retention": setting.retention}
         self.memory = LongTermMemory(
             store,
-            history=InMemoryHistory(**kept) if database is None else SqliteHistory(database, **kept),
+            history=InMemoryHistory(**kept) if database is None else DatabaseHistory(database, **kept),
             embedder=self.embedder,
             policies=[NearDuplicates()] if setting.near else (),
             embedding_settings=EmbeddingSettings(cache_bytes=setting.cache_bytes),
@@ -463,7 +463,7 @@ OF_THE_FILE = {
     "LongTermMemory.reembedding": "vectors are the file's",
     "NearDuplicates.decide_beside": "a policy: it is shown what is near by remember and its like (Setting.near)",
     "ReplacementJudge.decide_beside": "as NearDuplicates.decide_beside",
-    "SqliteEmbeddingCache": "as CachedEmbedder",
+    "DatabaseEmbeddingCache": "as CachedEmbedder",
     "lane_counts": "counts entries of a closed file, by their partition",
     "remove_backup": "the owner's: it removes such a copy",
     "history.namespaces": "the owner's list of them",
@@ -494,7 +494,7 @@ def calls_of(face: Mapping[str, object]) -> set[str]:
         if inspect.isfunction(element):
             found |= {name} if _meets_memories(element) else set()
         elif inspect.isclass(element) and not getattr(element, "_is_protocol", False):
-            history = "history" if issubclass(element, SqliteHistory) else name
+            history = "history" if issubclass(element, DatabaseHistory) else name
             methods = {n: m for n, m in inspect.getmembers(element, inspect.isroutine) if not n.startswith("_")}
             every = element is LongTermMemory or history == "history" or _meets_memories(element)
             found |= {f"{history}.{n}" for n, method in methods.items() if every or _meets_memories(method)}
@@ -595,7 +595,7 @@ def test_lifting_tombstones_and_soft_deletes_of_one_namespace_leaves_those_of_an
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
 def test_history_rows_and_summaries_are_kept_apart_by_namespace(tmp_path: Path, kind: str) -> None:
     """The same session, numbers, memories and words in both; what goes of one stays of the other."""
-    rows = InMemoryHistory().rows if kind == "numpy" else SqliteHistory(SqliteDatabase(tmp_path / "m.db")).rows
+    rows = InMemoryHistory().rows if kind == "numpy" else DatabaseHistory(SqliteDatabase(tmp_path / "m.db")).rows
     reported = Summary("tale", "The kite flies, it was said.", 1, 1, NOW)
     for namespace in ("mine", "other"):
         rows.append("monday", [Message.user("The kite flies.")], namespace=namespace, memories=["m1"])

@@ -14,12 +14,12 @@ import pytest
 from tellback.memory import (
     ArgumentError,
     ChainedWindow,
+    DatabaseHistory,
     EstimatingCounter,
     FixedWindow,
     InMemoryHistory,
     Message,
     ShortTermMemory,
-    SqliteHistory,
     SummaryWindow,
     TokenWindow,
     ToolCallBlock,
@@ -79,7 +79,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         yield InMemoryHistory()
     else:
         with SqliteDatabase(tmp_path / "m.db") as database:
-            yield SqliteHistory(database)
+            yield DatabaseHistory(database)
 
 
 def said(history: Any, *texts: str, session: str = "s") -> None:
@@ -176,7 +176,7 @@ def test_a_stored_summary_is_extended_after_the_file_is_reopened(tmp_path: Path)
     telling = Telling()
     for texts in ("abcd", "e"):
         with SqliteDatabase(tmp_path / "m.db") as database:
-            history = SqliteHistory(database)
+            history = DatabaseHistory(database)
             said(history, *texts)
             found = window(history, SummaryWindow(FixedWindow(messages=2), telling))
     assert shown(found) == ("a b c", "de")

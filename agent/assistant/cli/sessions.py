@@ -165,10 +165,10 @@ async def _load_with_quotes(
 ) -> list[StoredMessage]:
     """Return the messages without damaged ones; quotes stored as ids of memories get their words."""
     from tellback.agent.turn_store import with_quoted_words
-    from tellback.memory import SqliteHistory
+    from tellback.memory import DatabaseHistory
 
     history = opened.memory.conversations
-    assert isinstance(history, SqliteHistory), "that of a memory file is"
+    assert isinstance(history, DatabaseHistory), "that of a memory file is"
     stored = await history.load(session, limit=limit, namespace=opened.namespace, on_damage=on_damage)
     return await with_quoted_words(stored, opened.memory, opened.namespace)
 

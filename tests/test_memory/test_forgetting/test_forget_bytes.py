@@ -28,6 +28,8 @@ from tellback.memory import (
     Action,
     ArgumentError,
     CachedEmbedder,
+    DatabaseEmbeddingCache,
+    DatabaseHistory,
     DocumentBlock,
     EmbeddingSettings,
     FixedWindow,
@@ -44,8 +46,6 @@ from tellback.memory import (
     Retention,
     ShortTermMemory,
     Source,
-    SqliteEmbeddingCache,
-    SqliteHistory,
     SummaryWindow,
     TextBlock,
     ThinkingBlock,
@@ -309,7 +309,7 @@ def test_the_retrieval_index_keeps_no_row_of_a_forgotten_memory(traced_memory, t
 @pytest.mark.parametrize("by", [{"session": "s"}, {"older_than": timedelta(0)}, {"source": "s"}], ids=str)
 def test_messages_hidden_by_retention_go_with_their_session(traced_memory, tmp_path, by):
     retention = Retention(messages=2, unremembered="keep")
-    history = SqliteHistory(traced_memory.store.database, clock=traced_memory.clock, retention=retention)
+    history = DatabaseHistory(traced_memory.store.database, clock=traced_memory.clock, retention=retention)
     run(history.append("s", [Message.user(text) for text in (SECRET, "b", "c", "d")]))
     assert [item.message.text for item in run(history.load("s"))] == ["c", "d"]
     reader = LongTermMemory(traced_memory.store, embedder=GatedEmbedder(), history=history, clock=traced_memory.clock)
@@ -375,7 +375,7 @@ def test_a_space_migration_stores_no_vector_of_a_memory_forgotten_meanwhile(slow
     memory, _ = slow
     id = remembered(memory, SECRET)
     second = GatedEmbedder("toy/2", sign=-1)
-    caching = CachedEmbedder(second, SqliteEmbeddingCache.at(tmp_path / "vectors.db"))
+    caching = CachedEmbedder(second, DatabaseEmbeddingCache.at(tmp_path / "vectors.db"))
 
     async def embedded_anew():
         return await memory.reembed(caching, switch=False)
@@ -1040,7 +1040,7 @@ def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_wri
 
 def test_a_forgotten_namespace_leaves_no_bytes_in_a_history_file_of_its_own(tmp_path: Path) -> None:
     with closing(SqliteDatabase(tmp_path / "said.db")) as database:
-        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(database))
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=DatabaseHistory(database))
         run(memory.remember_turn("s", [Message.user(f"{SECRET} is the code."), Message.assistant("Noted.")]))
         receipt = run(memory.forget_namespace(""))
         assert (receipt.pending, database.pending_erasure()) == (False, False)

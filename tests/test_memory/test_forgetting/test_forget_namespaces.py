@@ -8,13 +8,13 @@ from datetime import timedelta
 import pytest
 
 from tellback.memory import (
+    DatabaseHistory,
     KnowledgeBase,
     LongTermMemory,
     Memory,
     Message,
     NotTrusted,
     Retention,
-    SqliteHistory,
     Trust,
     entry_store,
 )
@@ -219,11 +219,11 @@ def test_the_retrieval_index_of_another_namespace_stays(file_memory, monkeypatch
 
 
 def test_messages_hidden_by_retention_go_with_their_namespace(file_memory, tmp_path):
-    history = SqliteHistory(file_memory.store.database, clock=file_memory.clock)
+    history = DatabaseHistory(file_memory.store.database, clock=file_memory.clock)
     spoken = [Message.user(SECRET), Message.user("b"), Message.system("be kind to them")]
     run(history.append("s", spoken, namespace="ann"))
     run(file_memory.export(tmp_path / "a.jsonl", namespace="ann"))
-    strict = SqliteHistory(
+    strict = DatabaseHistory(
         file_memory.store.database, clock=file_memory.clock, retention=Retention(messages=1, unremembered="keep")
     )
     run(strict.append("s", [Message.user("d")], namespace="ann"))

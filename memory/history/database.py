@@ -27,17 +27,17 @@ _Result = TypeVar("_Result")
 
 def _in_thread(
     method: Callable[Concatenate[HistoryRows, _Parameters], _Result],
-) -> Callable[Concatenate[SqliteHistory, _Parameters], CoroutineType[Any, Any, _Result]]:
+) -> Callable[Concatenate[DatabaseHistory, _Parameters], CoroutineType[Any, Any, _Result]]:
     """Return a *method* of the rows as one of the history, which runs it in a worker thread."""
 
     @wraps(method)
-    async def call(self: SqliteHistory, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+    async def call(self: DatabaseHistory, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
         return await asyncio.to_thread(method, self.rows, *arguments, **options)
 
     return call  # type: ignore[return-value]  # mypy takes an async function for one of a plain Coroutine
 
 
-class SqliteHistory:
+class DatabaseHistory:
     """``HistoryStorage`` and ``SummaryStorage`` in *database*; each call is one hop to a worker thread.
 
     ``rows`` is its synchronous side, which the memory uses inside its transactions.
@@ -73,8 +73,8 @@ class SqliteHistory:
         return await asyncio.to_thread(self.rows.delete, session, numbers, namespace=namespace)
 
 
-class InMemoryHistory(SqliteHistory):
-    """``SqliteHistory`` in a database of its own, in the memory of the process."""
+class InMemoryHistory(DatabaseHistory):
+    """``DatabaseHistory`` in a database of its own, in the memory of the process."""
 
     def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         from tellback.vectorstore.sqlite import InMemoryDatabase
