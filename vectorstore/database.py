@@ -172,6 +172,8 @@ class Dialect:
     """Function for the greatest of several values, none of them NULL: ``f"{dialect.greatest}(next, ?)"``."""
     contains_bytes: str
     """Test whether the UTF-8 bytes of a text contain a byte string that is bound: ``.format("m.message")``."""
+    text_bytes: str
+    """UTF-8 bytes of a text, as a byte string."""
     table_exists: str
     """Query with one row if a table of the bound name exists, else none."""
     index_exists: str

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from tellback.memory.errors import ArgumentError
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from tellback.memory.messages import Message, Role
 
 _GROUP_SIZE: Final = 200
+_KEPT_GROUP_SIZE: Final = 20
+"""Messages that are read at once where all are: one may carry a document."""
 _MAX_INTEGER: Final = 2**63 - 1
 """The largest number that a database knows."""
 _Value = TypeVar("_Value")
@@ -164,8 +167,11 @@ class HistoryRows:
         if not rows:
             return
         with self.database.write(lock=_only_namespace(rows)) as connection:
+            sequences: dict[tuple[str, str], list[int]] = {}
             for row in rows:
-                self._delete(connection, (row.namespace, row.session), [row.sequence])
+                sequences.setdefault((row.namespace, row.session), []).append(row.sequence)
+            for owner, numbers in sequences.items():
+                self._delete(connection, owner, numbers)
             self.database.mark_erasure(connection)
         if not self.database.in_write():
             self.database.finish_erasure()
@@ -190,21 +196,30 @@ class HistoryRows:
         """
         texts, placed = messages_to_json([row.message for row in rows]), 0
         with self.database.write(lock=_only_namespace(rows)) as connection:
+            sessions: dict[tuple[str, str], list[tuple[int, str, str, str, str | None, int]]] = {}
             for row, text in zip(rows, texts, strict=True):
-                owner, time = _checked_owner(row.namespace, row.session), timestamp_to_text(row.at)
-                key, _ = self._open_session(connection, owner, row.sequence + 1)
-                columns = (row.sequence, time, row.message.role, text, row.memory, int(row.memory is not None))
-                connection.execute(f"{INSERT_MESSAGE} ON CONFLICT DO NOTHING", _message_values(key, owner, columns))
-                placed += connection.changes()
-                bounds.note_session_use(connection, key, time, unless_later=True)
+                columns = (row.sequence, timestamp_to_text(row.at), row.message.role, text, row.memory)
+                owner = _checked_owner(row.namespace, row.session)
+                sessions.setdefault(owner, []).append((*columns, int(row.memory is not None)))
+            for owner, messages in sessions.items():
+                key, _ = self._open_session(connection, owner, max(message[0] for message in messages) + 1)
+                before = connection.total_changes()
+                connection.executemany(
+                    f"{INSERT_MESSAGE} ON CONFLICT DO NOTHING",
+                    [_message_values(key, owner, message) for message in messages],
+                )
+                placed += connection.total_changes() - before
+                latest = max(message[1] for message in messages)
+                bounds.note_session_use(connection, key, latest, unless_later=True)
         return placed
 
     def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
         check_paging(limit)
+        as_bytes = self.database.dialect.text_bytes
         sql = (
             "SELECT g.key, g.session, g.number, g.begins, "
-            "f.at, CAST(f.message AS BLOB), l.at, CAST(l.message AS BLOB) FROM ("
+            f"f.at, {as_bytes.format('f.message')}, l.at, {as_bytes.format('l.message')} FROM ("
             "SELECT s.key, s.session, COUNT(*) AS number, MIN(m.sequence) AS first, MAX(m.sequence) AS last, "
             "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) AS begins "
             f"{VISIBLE_FROM} WHERE s.namespace = ? AND {VISIBLE_CONDITION} GROUP BY s.key) AS g "
@@ -222,12 +237,14 @@ class HistoryRows:
             ]
             found.sort(key=lambda item: item[2].session)
             found.sort(key=lambda item: item[2].last_at, reverse=True)
-            for key, sequence, info in found[:limit]:
+            shown = found[:limit]
+            firsts = self._readable("(m.session, m.sequence)", [(key, sequence) for key, sequence, _ in shown])
+            row_of = {row.session: row for row in firsts}
+            for _, _, info in shown:
                 title: object = None
-                try:
-                    (first,) = self._select("m.session = ? AND m.sequence = ?", (key, sequence))
+                if (first := row_of.get(info.session)) is not None:
                     begins, title = message_excerpt(first.message), first.message.metadata.get(TITLE)
-                except DamageError:  # its other messages can still be read
+                else:  # its other messages can still be read
                     begins = "(damaged)"
                 sessions.append(replace(info, begins=begins, title=title if isinstance(title, str) else ""))
         return sessions
@@ -266,8 +283,10 @@ class HistoryRows:
 
     def at(self, positions: Sequence[tuple[str, int]], *, namespace: str = "") -> list[HistoryRow]:
         """Return the rows at (session, sequence); positions without a row are passed over."""
-        test = "s.namespace = ? AND s.session = ? AND m.sequence = ?"
-        return [row for position in dict.fromkeys(positions) for row in self._select(test, (namespace, *position))]
+        places = list(dict.fromkeys(positions))
+        rows = self._select_at("(s.session, m.sequence)", places, "s.namespace = ? AND ", (namespace,))
+        row_of = {(row.session, row.sequence): row for row in rows}
+        return [row_of[place] for place in places if place in row_of]
 
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """Return rows that may hold one of *texts* in any of their parts, or over several; the caller looks closely."""
@@ -294,7 +313,16 @@ class HistoryRows:
         )
         with self.database.read() as connection:
             positions = list(connection.execute(f"{sql} ORDER BY s.session, m.sequence", (namespace, session)))
-        for position in positions:  # singly: a message may carry a document
+        for group in _in_groups(positions, _KEPT_GROUP_SIZE):
+            try:
+                yield from self.at(group, namespace=namespace)
+            except DamageError:
+                yield from self._kept_singly(group, namespace, on_damage)
+
+    def _kept_singly(
+        self, positions: Sequence[tuple[str, int]], namespace: str, on_damage: DamageCallback | None
+    ) -> Iterator[HistoryRow]:
+        for position in positions:
             try:
                 rows = self.at([position], namespace=namespace)
             except DamageError as error:
@@ -373,6 +401,25 @@ class HistoryRows:
         with self.database.read() as connection:
             return [decode_message_row(row) for row in connection.execute(sql, bound)]
 
+    def _select_at(
+        self, columns: str, places: Sequence[tuple[Any, int]], test: str = "", bound: tuple[Any, ...] = ()
+    ) -> list[HistoryRow]:
+        """Return the rows whose *columns* are one of *places*, those that pass *test*."""
+        rows: list[HistoryRow] = []
+        for group in _in_groups(places):
+            marks = ", ".join(["(?, ?)"] * len(group))
+            rows += self._select(f"{test}{columns} IN (VALUES {marks})", (*bound, *chain.from_iterable(group)))
+        return rows
+
+    def _readable(self, columns: str, places: Sequence[tuple[Any, int]]) -> list[HistoryRow]:
+        """As ``_select_at``, without rows that are damaged."""
+        try:
+            return self._select_at(columns, places)
+        except DamageError:
+            if len(places) == 1:
+                return []
+            return [row for place in places for row in self._readable(columns, [place])]
+
     def _visible_rows(self, owner: tuple[str, str], on_damage: DamageCallback) -> list[HistoryRow]:
         """Return the readable rows of a session that readings show, one by one: damage can be in a row or a page."""
         namespace, session = owner
@@ -437,18 +484,19 @@ class HistoryRows:
 
     def _delete(self, connection: Connection, owner: tuple[str, str], sequences: Sequence[int] | None) -> int:
         """Delete messages (None: all) and the summaries made of them; return how many of them were visible."""
-        ranges = [(1, _MAX_INTEGER)]
-        if sequences is not None:
-            ranges = [(number, number) for number in sequences if 0 < number <= _MAX_INTEGER]
-        selected = "m.session = ? AND m.sequence BETWEEN ? AND ?"
-        visible = f"SELECT COUNT(*) {VISIBLE_FROM} WHERE {VISIBLE_CONDITION} AND {selected}"
         cutoff, removed = self._session_cutoff(), 0
+        numbers = [number for number in sequences or () if 0 < number <= _MAX_INTEGER]
+        groups: list[Sequence[int] | None] = [None] if sequences is None else list(_in_groups(numbers))
         for key in _session_keys(connection, owner):
-            for first, last in ranges:
-                removed += next(connection.execute(visible, (cutoff, key, first, last)))[0]
-                connection.execute(f"DELETE FROM history_messages AS m WHERE {selected}", (key, first, last))
-                if sequences is None or connection.changes():
-                    _drop_summaries(connection, key, first)
+            for group in groups:
+                selected = "m.session = ?" + ("" if group is None else f" AND m.sequence IN ({_placeholders(group)})")
+                bound = (key, *(group or ()))
+                visible = f"SELECT COUNT(*) {VISIBLE_FROM} WHERE {VISIBLE_CONDITION} AND {selected}"
+                removed += next(connection.execute(visible, (cutoff, *bound)))[0]
+                delete = f"DELETE FROM history_messages AS m WHERE {selected} RETURNING sequence"
+                deleted = [sequence for (sequence,) in connection.execute(delete, bound)]
+                if group is None or deleted:
+                    _drop_summaries(connection, key, 1 if group is None else min(deleted))
         return removed
 
     def _assign(self, rows: Sequence[HistoryRow], *, settled: int) -> None:
@@ -491,12 +539,12 @@ def _sql_limit(limit: int | None) -> int:
 
 
 def _placeholders(values: Sequence[object]) -> str:
-    return ", ".join("?" for _ in values)
+    return ", ".join("?" for _ in values) or "NULL"  # which nothing equals
 
 
-def _in_groups(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
-    for start in range(0, len(values), _GROUP_SIZE):
-        yield values[start : start + _GROUP_SIZE]
+def _in_groups(values: Sequence[_Value], size: int = _GROUP_SIZE) -> Iterator[Sequence[_Value]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
 
 
 def _message_values(

@@ -131,13 +131,15 @@ class IdempotencyKeys:
 
     def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
         """Remove the names of *ids*, or all of the namespace for None; return how many there were."""
-        if ids is not None and not self.of(namespace, ids):
+        named = None if ids is None else sorted({id for _, id in self.of(namespace, ids)})
+        if named == []:
             return 0
-        delete = "DELETE FROM keys WHERE namespace = ?" + ("" if ids is None else " AND id = ?")
+        groups = [None] if named is None else [named[n : n + _BATCH_SIZE] for n in range(0, len(named), _BATCH_SIZE)]
         removed = 0
         with self._database.write(lock=namespace) as connection:
-            for bound in [(namespace,)] if ids is None else [(namespace, id) for id in ids]:
-                connection.execute(delete, bound)
+            for group in groups:
+                chosen = "" if group is None else f" AND id IN ({', '.join('?' * len(group))})"
+                connection.execute(f"DELETE FROM keys WHERE namespace = ?{chosen}", (namespace, *(group or ())))
                 removed += connection.changes()
             if removed:
                 self._database.mark_erasure(connection)

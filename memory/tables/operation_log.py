@@ -46,6 +46,7 @@ def unknown_operation_error(id: str) -> ArgumentError:
     return ArgumentError("operation", id, "the id of an operation of this namespace is needed")
 
 
+_GROUP_SIZE: Final = 500
 _KEPT_FIELDS: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
 _OPERATION_COLUMNS: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
 _LATER_QUERY: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
@@ -113,7 +114,7 @@ class OperationLog:
             row = connection.execute(
                 f"SELECT {_OPERATION_COLUMNS} FROM operations WHERE namespace = ? AND id = ?", (namespace, id)
             ).fetchone()
-            return None if row is None else _decode_operation(row, _read_changes(connection, row))
+            return None if row is None else _decode_operation(row, _read_changes(connection, row[0])[row[0]])
 
     def list(
         self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
@@ -132,7 +133,8 @@ class OperationLog:
                 f"SELECT {_OPERATION_COLUMNS} FROM operations WHERE {condition} ORDER BY number DESC LIMIT ?",
                 (*bound, limit),
             ).fetchall()
-            return [_decode_operation(row, _read_changes(connection, row)) for row in rows]
+            changes = _read_changes(connection, *(row[0] for row in rows))
+            return [_decode_operation(row, changes[row[0]]) for row in rows]
 
     def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
         """Return the operations after *id* on memories that it changed, by memory, the newest first.
@@ -186,15 +188,18 @@ class OperationLogTables(TableComponent):
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Find changes of no operation, and fields that are not JSON."""
-        problems = {
-            "a change belongs to no operation": "number NOT IN (SELECT number FROM operations)",
-            "the fields of a change cannot be read": "fields IS NOT NULL AND NOT json_valid(fields)",
-        }
-        return [
-            Finding(self.name, problem, memory)
-            for problem, condition in problems.items()
-            for (memory,) in connection.execute(f"SELECT memory FROM operation_changes WHERE {condition}")
+        orphans = "SELECT memory FROM operation_changes WHERE number NOT IN (SELECT number FROM operations)"
+        findings = [
+            Finding(self.name, "a change belongs to no operation", memory) for (memory,) in connection.execute(orphans)
         ]
+        for memory, fields in connection.execute(
+            "SELECT memory, fields FROM operation_changes WHERE fields IS NOT NULL"
+        ):
+            try:
+                json.loads(fields)
+            except ValueError:
+                findings.append(Finding(self.name, "the fields of a change cannot be read", memory))
+        return findings
 
     def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy every operation and change that can be read, changes of no operation apart."""
@@ -265,9 +270,16 @@ def _operation_number(connection: Connection, namespace: str, id: str) -> int:
     return int(row[0])
 
 
-def _read_changes(connection: Connection, row: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    sql = "SELECT memory, before, gone, fields FROM operation_changes WHERE number = ? ORDER BY place"
-    return connection.execute(sql, (row[0],)).fetchall()
+def _read_changes(connection: Connection, *numbers: int) -> Mapping[int, Sequence[Sequence[Any]]]:
+    """Return the rows of the changes of operations, by number, in their order."""
+    changes: defaultdict[int, list[Sequence[Any]]] = defaultdict(list)
+    for start in range(0, len(numbers), _GROUP_SIZE):
+        group = numbers[start : start + _GROUP_SIZE]
+        marks = ", ".join("?" * len(group))
+        sql = f"SELECT number, memory, before, gone, fields FROM operation_changes WHERE number IN ({marks})"
+        for number, *change in connection.execute(f"{sql} ORDER BY number, place", group):
+            changes[number].append(change)
+    return changes
 
 
 def _decode_operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:

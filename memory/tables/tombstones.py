@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tellback.vectorstore.sqlite import SalvageSource
 
 KEY_LENGTH: Final = 32
+_GROUP_SIZE: Final = 500
 _HASH_BYTES: Final = 16
 
 
@@ -52,9 +53,14 @@ class Tombstones:
 
     def which(self, store_namespace: str, ids: Iterable[str]) -> set[str]:
         """Return those of *ids* that were forgotten in a partition (a namespace of the store)."""
-        sql = "SELECT 1 FROM tombstones WHERE namespace = ? AND id = ?"
+        wanted: list[str] = list(ids)
+        forgotten: set[str] = set()
         with self._database.read() as connection:
-            return {id for id in ids if connection.execute(sql, (store_namespace, id)).fetchone()}
+            for start in range(0, len(wanted), _GROUP_SIZE):
+                group = wanted[start : start + _GROUP_SIZE]
+                sql = f"SELECT id FROM tombstones WHERE namespace = ? AND id IN ({', '.join('?' * len(group))})"
+                forgotten.update(id for (id,) in connection.execute(sql, (store_namespace, *group)))
+        return forgotten
 
     def words_at(self, namespace: str, text: str) -> datetime | None:
         """Return when these very words were last forgotten in a user's namespace; None if never."""

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from tellback.vectorstore import LifecycleStore, open_store
+from tellback.vectorstore import Database, LifecycleStore, open_store
+from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tests.support.postgres import PostgresServer
 from tests.support.slow import first_fast
 
 
-@pytest.fixture(params=first_fast(["sqlite", "numpy"]))
+@pytest.fixture(params=first_fast(["sqlite", "numpy", "postgresql"]))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
-    """Each embedded store in turn: one without a file, one in ``m.db`` of the test's folder."""
-    opened = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    """A store in each home in turn: in ``m.db`` of the test's folder, without a file, and on a server."""
+    opened = open_store(_address(request, tmp_path))
     yield opened
     opened.close()
+
+
+def _address(request: pytest.FixtureRequest, folder: Path) -> str:
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.address(folder)
+    return "numpy:" if request.param == "numpy" else f"sqlite:///{folder / 'm.db'}"
+
+
+@pytest.fixture(params=["memory", "file", "server"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """A database in each home in turn."""
+    with _new_database(request, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def server_database(postgres: PostgresServer, tmp_path: Path) -> Iterator[Database]:
+    """A database of the test's own on a server."""
+    from tellback.vectorstore.postgres import PostgresDatabase
+
+    with PostgresDatabase(postgres.address(tmp_path)) as opened:
+        yield opened
+
+
+def _new_database(request: pytest.FixtureRequest, folder: Path) -> AbstractContextManager[Database]:
+    if request.param == "server":
+        return nullcontext(request.getfixturevalue("server_database"))
+    return InMemoryDatabase() if request.param == "memory" else SqliteDatabase(folder / "m.db")

@@ -44,14 +44,15 @@ class TestDatabaseHistory(HistoryStorageContract):
         database.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def history(request, tmp_path):
-    if request.param == "memory":
-        yield InMemoryHistory(clock=TickingClock())
-    else:
-        database = SqliteDatabase(tmp_path / "m.db")
-        yield DatabaseHistory(database, clock=TickingClock())
-        database.close()
+class TestServerHistory(HistoryStorageContract):
+    @pytest.fixture
+    def history(self, server_database):
+        return DatabaseHistory(server_database)
+
+
+@pytest.fixture
+def history(database):
+    return DatabaseHistory(database, clock=TickingClock())
 
 
 def said(*texts):

@@ -24,7 +24,7 @@ from tellback.memory import ArgumentError, DatabaseHistory, InMemoryHistory, Mes
 from tellback.memory.history.retention import first_retained, session_cutoff
 from tellback.memory.history.schema import HistoryTables, m001_history_tables
 from tellback.memory.internals import Summary
-from tellback.vectorstore import DamageError, Finding
+from tellback.vectorstore import DamageError, Database, Finding
 from tellback.vectorstore.sqlite import SqliteDatabase, salvage_database
 from tests.support.retention_contract import RetentionContract
 from tests.support.summary_contract import SummaryStorageContract
@@ -60,13 +60,21 @@ class TestRetentionInTheFile(RetentionContract):
             yield lambda retention, clock: DatabaseHistory(database, retention=retention, clock=clock)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemoryHistory()
-    else:
-        with SqliteDatabase(tmp_path / "m.db") as database:
-            yield DatabaseHistory(database)
+class TestSummariesOnAServer(SummaryStorageContract):
+    @pytest.fixture
+    def history(self, server_database: Database) -> DatabaseHistory:
+        return DatabaseHistory(server_database)
+
+
+class TestRetentionOnAServer(RetentionContract):
+    @pytest.fixture
+    def make(self, server_database: Database) -> Any:
+        return lambda retention, clock: DatabaseHistory(server_database, retention=retention, clock=clock)
+
+
+@pytest.fixture
+def history(database: Database) -> DatabaseHistory:
+    return DatabaseHistory(database)
 
 
 def said(*texts: str) -> list[Message]:

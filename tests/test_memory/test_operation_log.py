@@ -5,7 +5,6 @@ Inner parts, on no face: ``tellback.memory.tables.operation_log``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,16 @@ import pytest
 from tellback.memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
 from tellback.memory.internals import MemoryChange, Operation
 from tellback.memory.tables.operation_log import OperationLog
-from tellback.vectorstore import Entry, LifecycleStore, lifecycle_of, open_store
+from tellback.vectorstore import Database, Entry, LifecycleStore, lifecycle_of, open_store
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 from tellback.vectorstore.testing import ModelStore
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture(params=["memory", "file"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OperationLog]:
-    if request.param == "memory":
-        yield OperationLog(InMemoryDatabase())
-        return
-    database = SqliteDatabase(tmp_path / "log.db")
-    yield OperationLog(database)
-    database.close()
+@pytest.fixture
+def log(database: Database) -> OperationLog:
+    return OperationLog(database)
 
 
 @pytest.fixture

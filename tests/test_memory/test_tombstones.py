@@ -9,19 +9,14 @@ import pytest
 
 from tellback.memory.erasure.verbatim_match import VerbatimTexts
 from tellback.memory.tables.tombstones import Tombstones
-from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tellback.vectorstore.sqlite import SqliteDatabase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def tombstones(request, tmp_path):
-    if request.param == "memory":
-        yield Tombstones(InMemoryDatabase())
-    else:
-        database = SqliteDatabase(tmp_path / "m.db")
-        yield Tombstones(database)
-        database.close()
+@pytest.fixture
+def tombstones(database):
+    return Tombstones(database)
 
 
 def test_an_id_tombstone_applies_to_its_store_namespace_only(tombstones):

@@ -164,6 +164,7 @@ POSTGRES: Final = Dialect(
     name="postgresql",
     greatest="greatest",
     contains_bytes="(position(? IN convert_to({0}, 'UTF8')) > 0 OR strpos({0}, chr(1)) > 0)",
+    text_bytes="convert_to({}, 'UTF8')",
     table_exists="SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?",
     index_exists="SELECT 1 FROM pg_indexes WHERE schemaname = current_schema() AND indexname = ?",
     tables=f"SELECT relname FROM {_OUR_TABLES}",

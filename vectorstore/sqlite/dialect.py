@@ -27,6 +27,7 @@ SQLITE: Final = Dialect(
     name="sqlite",
     greatest="MAX",
     contains_bytes="instr(CAST({} AS BLOB), ?) > 0",
+    text_bytes="CAST({} AS BLOB)",
     table_exists="SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?",
     index_exists="SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?",
     tables="SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
