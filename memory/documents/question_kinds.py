@@ -1,4 +1,4 @@
-"""Kinds of question, and how far a sentence has the form of an answer to each: a number, a person, a step, a reason.
+"""Kinds of question, and how far a sentence has the form of an answer to each: a number, a person, a step.
 
 Rules for English, German, French and Spanish; what no rule knows is of no kind, and no sentence is preferred for it.
 
@@ -24,10 +24,7 @@ class QuestionKind(StrEnum):
     TIME = "time"
     NUMBER = "number"
     STEP = "step"
-    THING = "thing"
-    REASON = "reason"
     DEFINITION = "definition"
-    DIFFERENCE = "difference"
 
 
 _FLAGS = re.IGNORECASE
@@ -45,22 +42,10 @@ _STEP = re.compile(
     r"|wie (?:kann|mach\w*|lass\w*|lässt|wird|werden|\w+e ich)\b|comment\b|cómo\b",
     _FLAGS,
 )
-_THING = re.compile(
-    r"(?:which|what|welche[rsnm]?|quel\w*|qué|cuál)\s+(?:\w+\s+){0,2}?(?:attribute|character|class|command|configuration|"
-    r"directory|exception|extension|field|file|flag|folder|function|header|key|keyword|method|mode|module|operator|"
-    r"option|package|parameter|program|setting|shell|signal|statement|switch|tool|type|utility|variable|befehl|datei|"
-    r"funktion|klasse|paket|programm|commande|fichier|fonction|comando|archivo|función)\w*\b",
-    _FLAGS,
-)
-_REASON = re.compile(r"(?:why|warum|wieso|weshalb|pourquoi|por qué)\b", _FLAGS)
 _DEFINITION = re.compile(
     r"what(?:'s| is| are)\s+(?:an?\s+|the\s+)?(?P<term>[\w` .-]+?)\?*$|what does\s+(?P<meant>[\w` .-]+?)\s+mean\?*$"
     r"|was (?:ist|sind)\s+(?:ein\w*\s+)?(?P<begriff>[\w -]+?)\?*$|qué (?:es|son)\s+(?:una?\s+)?(?P<cosa>[\w -]+?)\?*$",
     _FLAGS,
-)
-
-_DIFFERENCE = re.compile(
-    r"(?:how (?:do|does|is|are)\b.*\bdiffer|.*\b(?:difference|unterschied\w*|différence|diferencia)\b)", _FLAGS
 )
 
 _COUNTED = re.compile(
@@ -101,11 +86,6 @@ _IMPERATIVE = re.compile(
     r"write)s?\b",
     _FLAGS,
 )
-_BECAUSE = re.compile(
-    r"\b(?:because|since|so that|in order to|due to|reason|therefore|this means|is why|caused by|weil|damit|deshalb|"
-    r"parce que|porque|once|only)\b",
-    _FLAGS,
-)
 _DEFINES = re.compile(
     r"\b(?:is|are|was|were|means|refers? to|stands for|called|denotes|allows?|ist|sind|bedeutet|es|son)\b", _FLAGS
 )
@@ -116,11 +96,6 @@ _TERM_FIRST = (
     r"ist|sind|bedeutet|es|son) (?!also\b|not\b|often\b|done\b|then\b)"
 )
 _TERM_LAST = r"\b(?:called|known as|named|referred to as|genannt|llamad[oa]s?) (?:an? |the )?[`\"'\u201c*_]*{}\b"
-_CONTRAST = re.compile(
-    r"\b(?:differ\w*|unlike|whereas|while|contrast|instead|rather than|however|but|even if|on the other hand|while|"
-    r"hingegen|während|sondern|dagegen|mientras|en cambio|tandis que)\b",
-    _FLAGS,
-)
 _LOOSE = 0.5
 """Form of a sentence that may be of the kind: a definition not in its usual form, a time that is no duration."""
 
@@ -132,13 +107,9 @@ def question_kinds(question: str, lexicon: Lexicon | None = None) -> frozenset[Q
     kinds = {
         QuestionKind.PERSON: _PERSON.match(words),
         QuestionKind.TIME: lexicon.asks_time.search(words),
-        QuestionKind.NUMBER: lexicon.asks_number.search(words)
-        or (_ASKS_VALUE.match(words) and _NUMBER.search(words) and not _THING.match(words)),
+        QuestionKind.NUMBER: lexicon.asks_number.search(words) or (_ASKS_VALUE.match(words) and _NUMBER.search(words)),
         QuestionKind.STEP: _STEP.match(words) and not lexicon.asks_number.match(words),
-        QuestionKind.THING: _THING.match(words),
-        QuestionKind.REASON: _REASON.match(words),
-        QuestionKind.DEFINITION: _DEFINITION.match(words) and not _DIFFERENCE.match(words),
-        QuestionKind.DIFFERENCE: _DIFFERENCE.match(words),
+        QuestionKind.DEFINITION: _DEFINITION.match(words),
     }
     return frozenset(kind for kind, found in kinds.items() if found)
 
@@ -164,10 +135,6 @@ def answer_form(
             form = _LOOSE if _ASKS_DURATION.match(question) and not _DURATION.search(sentence) else 1.0
         if QuestionKind.NUMBER in kinds and number:
             form = max(form, 1.0 if not term or _counts(sentence, term, lexicon) else _OTHER_NUMBER)
-    if QuestionKind.THING in kinds and _CODE.search(sentence):
-        form = max(form, 1.0)
-    if QuestionKind.REASON in kinds and _BECAUSE.search(sentence):
-        form = max(form, 1.0)
     if QuestionKind.STEP in kinds:
         block = "\n```" in sentence or "::\n" in sentence
         code = block or bool(_CODE.search(sentence))
@@ -175,8 +142,6 @@ def answer_form(
         form = max(form, min(1.0, steps / 2))
     if QuestionKind.DEFINITION in kinds and term:
         form = max(form, _defines(sentence, term))
-    if QuestionKind.DIFFERENCE in kinds and _CONTRAST.search(sentence):
-        form = 1.0
     return form
 
 

@@ -45,11 +45,6 @@ SETTINGS = (
             "A table can have 1600 columns.",
         ),
         (
-            "Which exception is raised when a key is missing?",
-            "A missing key is an error that is raised. If the key is missing, `KeyError` is raised.",
-            "If the key is missing, `KeyError` is raised.",
-        ),
-        (
             "Where does Ben live?",
             "name: Ada; born: 1990; city: Porto\nname: Ben; born: 1985; city: Graz\nname: Cleo; city: Rome",
             "name: Ben; born: 1985; city: Graz",
@@ -103,11 +98,6 @@ SETTINGS = (
             "How long are logs kept?",
             "Logs are kept in version 3 too. Logs are kept for two weeks.",
             "Logs are kept for two weeks.",
-        ),
-        (
-            "Why is the lock needed?",
-            "The lock is needed in most programs. The lock is needed because threads share the list.",
-            "The lock is needed because threads share the list.",
         ),
         (
             "What is a detached head?",
