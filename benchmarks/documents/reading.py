@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tellback.memory import KnowledgeBase, local_embedder, open_memory
-from tellback.memory.chunking import FixedChunker
 from tellback.memory.documents.loaders.html import HtmlLoader
 from tellback.memory.documents.loaders.pdf import PdfLoader
 from tellback.memory.embedders.protocol import passage_embedder
@@ -134,11 +133,12 @@ def _chroma(files: Sequence[Path], work: Path) -> Speed | None:
     def ingest() -> int:
         client = chromadb.PersistentClient(str(work / "chroma"))
         collection: Any = client.create_collection("documents", embedding_function=None)
-        chunker, texts, sources = FixedChunker(1000), [], []
+        texts, sources = [], []
         for file in files:
-            for chunk in chunker.chunk(HtmlLoader().load(file.read_bytes(), file.name).text):
-                texts.append(chunk.text)
-                sources.append({"source": file.name})
+            text = HtmlLoader().load(file.read_bytes(), file.name).text
+            windows = [window for start in range(0, len(text), 1000) if (window := text[start : start + 1000].strip())]
+            texts += windows
+            sources += [{"source": file.name}] * len(windows)
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
             vectors = asyncio.run(embedder.embed(batch))

@@ -5,8 +5,8 @@
 """
 
 from tellback.memory.chunking.code import CodeChunker
+from tellback.memory.chunking.function import FunctionChunker
 from tellback.memory.chunking.markdown import MarkdownChunker
-from tellback.memory.chunking.pieces import FixedChunker, FunctionChunker, SentenceChunker, WholeChunker
 from tellback.memory.chunking.protocol import Chunk, Chunker
 from tellback.memory.chunking.text import TextChunker
 
@@ -14,10 +14,7 @@ __all__ = [
     "Chunk",
     "Chunker",
     "CodeChunker",
-    "FixedChunker",
     "FunctionChunker",
     "MarkdownChunker",
-    "SentenceChunker",
     "TextChunker",
-    "WholeChunker",
 ]

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from tellback.memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
-from tellback.memory.chunking.pieces import ChunkFunction
+from tellback.memory.chunking.function import ChunkFunction
 from tellback.memory.codec import from_entry
 from tellback.memory.documents.answers import MAX_COMPARED, AnswerSentence, best_sentences, with_meaning
 from tellback.memory.documents.citations import Citation, cite

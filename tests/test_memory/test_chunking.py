@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.memory import ArgumentError, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
-from tellback.memory.chunking import CodeChunker, FixedChunker, FunctionChunker, SentenceChunker, WholeChunker
+from tellback.memory.chunking import CodeChunker, FunctionChunker
 from tellback.memory.chunking.markdown import find_headings, heading_path
+from tellback.memory.chunking.sentences import split_sentences
 from tellback.memory.testing import ChunkerContract
 from tellback.memory.testing.chunker_contract import uncovered
 
@@ -31,27 +32,9 @@ class TestTextChunker(ChunkerContract):
         return TextChunker(size, overlap=overlap)
 
 
-class TestSentenceChunker(ChunkerContract):
-    def make_chunker(self, size: int, overlap: int) -> Chunker:
-        return SentenceChunker(size, sentences=3, overlap=overlap)
-
-
-class TestFixedChunker(ChunkerContract):
-    def make_chunker(self, size: int, overlap: int) -> Chunker:
-        return FixedChunker(size, overlap=overlap)
-
-
 class TestCodeChunker(ChunkerContract):
     def make_chunker(self, size: int, overlap: int) -> Chunker:
         return CodeChunker(size, overlap=overlap)
-
-
-class TestFixedChunkerInTokens(ChunkerContract):
-    def make_chunker(self, size: int, overlap: int) -> Chunker:
-        return FixedChunker(size, overlap=overlap, counter=EstimatingCounter())
-
-    def length(self, text: str) -> int:
-        return EstimatingCounter().count(text)
 
 
 class TestMarkdownChunkerInTokens(ChunkerContract):
@@ -325,7 +308,7 @@ def test_code_is_cut_at_definitions_with_their_decorators():
 
 def test_sentences_end_where_their_script_ends_them():
     text = "यह पहला है। यह दूसरा है। هل هذا سؤال؟ نعم هذا. 記憶は大切です。覚えています。"
-    assert [chunk.text for chunk in SentenceChunker().chunk(text)] == [
+    assert [text[start:end] for start, end in split_sentences(text)] == [
         "यह पहला है।",
         "यह दूसरा है।",
         "هل هذا سؤال؟",
@@ -335,8 +318,7 @@ def test_sentences_end_where_their_script_ends_them():
     ]
 
 
-def test_whole_chunker_gives_one_chunk_and_function_chunker_the_pieces_of_its_function():
-    assert [chunk.text for chunk in WholeChunker().chunk("  a\n\nb " * 2000)] == [("  a\n\nb " * 2000).strip()]
+def test_a_function_chunker_gives_the_pieces_of_its_function():
     by_line = FunctionChunker(str.splitlines, name="lines")
     assert [(chunk.text, chunk.start) for chunk in by_line.chunk("one\n\ntwo\none")] == [
         ("one", 0),
