@@ -5,9 +5,8 @@ Network clients, documents and the agent are imported where they are used: most 
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -175,6 +174,12 @@ def open_assistant(
     return _make_assistant(opened, provider, reads_only=reads_only, attached=attached)
 
 
+def assistant_around(opened: OpenedMemory) -> Assistant:
+    """Return the assistant around a memory that is open; whoever opened it closes it."""
+    client = make_http_client(opened.settings) if opened.settings.model is not None else None
+    return _make_assistant(opened, make_provider(opened.settings, client), reads_only=False, attached=None)
+
+
 async def change_assistant(
     assistant: Assistant, settings: AssistantSettings, attached: PassageRetriever | None = None
 ) -> Assistant:
@@ -278,9 +283,9 @@ def make_mcp_connectors(settings: AssistantSettings) -> tuple[list[McpTools], li
 
 
 def make_memory_server_of(
-    opening: asyncio.Future[OpenedMemory], *, within: Filter | None = None, read_only: bool = False
+    opened: Callable[[], Awaitable[OpenedMemory]], *, within: Filter | None = None, read_only: bool = False
 ) -> Server[Any]:
-    """Return the MCP server of a memory that is open or being opened; call it in an event loop.
+    """Return the MCP server of the memory that *opened* returns, which the requests call that need it.
 
     Memories marked sensitive are shown only if the settings allow it. *within* selects the memories that are shown
     unless a call asks for all.
@@ -291,16 +296,11 @@ def make_memory_server_of(
     from tellback.agent.mcp.server import make_memory_server
 
     async def service() -> MemoryServerTools:
-        opened = await asyncio.shield(opening)
-        return MemoryServerTools(
-            opened.memory,
-            opened.knowledge(),
-            opened.namespace,
-            sensitive=opened.settings.share_sensitive,
-            within=within,
-        )
+        it = await opened()
+        shown = it.settings.share_sensitive
+        return MemoryServerTools(it.memory, it.knowledge(), it.namespace, sensitive=shown, within=within)
 
-    return make_memory_server(asyncio.ensure_future(service()), version=version("tellback"), read_only=read_only)
+    return make_memory_server(service, version=version("tellback"), read_only=read_only)
 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:

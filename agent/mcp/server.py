@@ -6,7 +6,6 @@ result. An error of a tool is a sentence in its result; an unforeseen one is log
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -222,18 +221,20 @@ def import_server_class() -> type[Server[Any]]:
 
 
 def make_memory_server(
-    service: MemoryServerTools | asyncio.Future[MemoryServerTools], *, version: str = "", read_only: bool = False
+    service: MemoryServerTools | Callable[[], Awaitable[MemoryServerTools]],
+    *,
+    version: str = "",
+    read_only: bool = False,
 ) -> Server[Any]:
     """Return the server of *service*; with *read_only* it has no tool that changes anything.
 
-    A *service* whose memory is still being opened is waited for by the requests that need it; tools, resources and
-    prompts are listed meanwhile. Raises ``MissingExtra`` where the SDK is not installed.
+    A *service* that is a function is called by the requests that need it: its memory may be opened by then alone.
+    Raises ``MissingExtra`` where the SDK is not installed.
     """
     server_class = import_server_class()
 
     async def opened() -> MemoryServerTools:
-        # A request that is cancelled leaves the opening to the others.
-        return await asyncio.shield(service) if isinstance(service, asyncio.Future) else service
+        return service if isinstance(service, MemoryServerTools) else await service()
 
     tools = {tool.name: tool for tool in _served_tools(read_only=read_only)}
     parameters = {name: tool.parameters() for name, tool in tools.items()}

@@ -314,7 +314,20 @@ def test_an_import_of_no_conversation_makes_no_memory_file(tmp_path: Path, capsy
 
 
 def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_file() -> None:
-    others = {"chat", "init", "ingest", "remember", "import", "config", "doctor", "help", "install", "pause", "resume"}
+    others = {
+        "chat",
+        "init",
+        "ingest",
+        "remember",
+        "serve",
+        "import",
+        "config",
+        "doctor",
+        "help",
+        "install",
+        "pause",
+        "resume",
+    }
     others |= {
         "init",
         "mcp",

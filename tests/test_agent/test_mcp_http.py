@@ -1,6 +1,6 @@
 """The memory server over HTTP: the SDK's client with the token is served; others and other origins are refused.
 
-Inner parts, on no face: ``tellback.agent.mcp.transports``.
+Inner parts, on no face: ``tellback.agent.http_listener``, ``tellback.agent.mcp.transports``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tellback.agent import ArgumentError
+from tellback.agent.http_listener import read_or_make_token
 from tellback.agent.mcp import MemoryServerTools, make_memory_server, serve_http
-from tellback.agent.mcp.transports import http_application, read_or_make_token
+from tellback.agent.mcp.transports import http_application
 from tellback.memory import KnowledgeBase
 from tests.support.mcp_calls import call_every_tool
 
@@ -85,8 +86,8 @@ async def test_requests_without_the_token_or_from_elsewhere_are_refused(memory) 
 
 @pytest.mark.parametrize("part", ["", "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n", "head"])
 async def test_a_client_that_sends_no_whole_request_is_disconnected(memory, part: str, monkeypatch) -> None:
-    monkeypatch.setattr("tellback.agent.mcp.transports._SECONDS_FOR_HEAD", 0.05)
-    monkeypatch.setattr("tellback.agent.mcp.transports._SECONDS_FOR_BODY", 0.05)
+    monkeypatch.setattr("tellback.agent.http_listener._SECONDS_FOR_HEAD", 0.05)
+    monkeypatch.setattr("tellback.agent.http_listener._SECONDS_FOR_BODY", 0.05)
     lines = ("POST /mcp HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {TOKEN}")
     lines += ("Content-Type: application/json", "Accept: application/json, text/event-stream", "Content-Length: 99")
     head = "\r\n".join((*lines, "", '{"jsonrpc":'))

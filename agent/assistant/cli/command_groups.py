@@ -38,7 +38,13 @@ ROOT_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "documents": "app:documents_app",
         "show": "citations:show",
     },
-    "Connect": {"init": "init:init", "install": "install:install", "mcp": "mcp:mcp", "config": "app:config_app"},
+    "Connect": {
+        "init": "init:init",
+        "install": "install:install",
+        "mcp": "mcp:mcp",
+        "serve": "serve:serve",
+        "config": "app:config_app",
+    },
     "Care": {
         "backup": "backup:backup",
         "restore": "backup:restore",

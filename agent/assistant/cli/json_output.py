@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import PurePath
@@ -11,39 +10,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tellback.agent.context_items import AnswerCitation
-    from tellback.memory import Hit, Memory, RecallResult, Receipt
+    from tellback.memory import RecallResult, Receipt
     from tellback.memory.internals import Evaluation, IngestReport, StoredMessage
 
 _KEYS: Final = {
     "BackupFile": "path at bytes automatic note",
-    "Conflict": "ids memories",
     "DoctorCheck": "name fine seen remedy",
-    "DocumentInfo": "source title location chunks modified ingested collection",
     "ErasureVerification": "gone left rows files texts notes",
     "ExportReport": "path counts hash vectors operation damaged",
     "Finding": "part what subject",
     "ImportLine": "line id outcome reason of spans pending made",
     "ImportReport": "lines taken left trusted dry_run operation notes",
     "IngestLine": "source action reason chunks embedded pending erased forgotten notes",
-    "MemoryChange": "id before gone old new",
-    "Operation": "id kind actor at undoes undone_by changes",
     "ReembeddingReport": "before space embedded without truncated switched already",
     "Remnant": "where what",
-    "Repetition": "at session actor",
-    "Report": "id outcome reason of spans kept total deferred operation made retired replaced may_replace",
     "RestoreReport": "path source entries kept",
     "SalvageReport": "path whole tables findings",
     "SalvagedTable": "table saved lost reasons",
-    "SessionInfo": "session messages first_at last_at begins",
-    "TermMatch": "word by similarity weight where",
-    "WhyNot": "id stage reason rank score needed parts by_words by_vector",
 }
 """Keys of a value by the name of its class, where they are the names of its fields."""
-_MEMORY_KEYS: Final = (
-    "id text caption kind role speaker session sequence tags scopes key importance pinned disabled sensitive withdrawn "
-    "trust actor occurred_at recorded_at retired_at valid_from valid_to expires_at derived_from replaces supersedes "
-    "operation about about_by utterance utterance_reason evidence repeated"
-)
 
 
 def json_object(value: Any) -> Any:
@@ -53,6 +38,10 @@ def json_object(value: Any) -> Any:
         return _fields(value, _KEYS[name])
     if name in _ENCODERS:
         return _ENCODERS[name](value)
+    from tellback.agent.desk.results import RESULTS
+
+    if name in RESULTS:
+        return RESULTS[name].of(value).model_dump(by_alias=True)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, PurePath):
@@ -64,36 +53,12 @@ def _fields(value: object, keys: str) -> dict[str, Any]:
     return {key: getattr(value, key) for key in keys.split()}
 
 
-def _memory_json(memory: Memory) -> dict[str, Any]:
-    """Return one memory, its source among its own fields."""
-    from tellback.memory import Source
-
-    source = memory.source or Source()
-    place = {"source": source.document, **_fields(source, "title page heading start end")}
-    return {**_fields(memory, _MEMORY_KEYS), **place, "metadata": memory.metadata, "revision": memory.revision}
-
-
 def found_json(result: RecallResult, *, explain: bool, around: bool) -> dict[str, Any]:
     """Return the result of a recall; *explain*: with the parts of each score, *around*: with each hit's neighbours."""
-    hits = [_hit_json(hit, explain=explain, around=around) for hit in result]
-    return {"hits": hits, **_fields(result, "confidence abstain searched tokens_exact notes beyond")}
+    from tellback.agent.desk.results import FoundMemories
 
-
-def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:
-    answer = {
-        **_memory_json(hit.memory),
-        "lane": hit.partition,
-        **_fields(hit, "score outdated_by later_than likely_change"),
-    }
-    if explain:
-        answer |= {"parts": hit.parts, "matched": hit.matched}
-    if around:
-        answer |= {"before": _neighbors_json(hit.before), "after": _neighbors_json(hit.after)}
-    return answer
-
-
-def _neighbors_json(turns: Sequence[Memory]) -> list[dict[str, Any]]:
-    return [_fields(turn, "id text speaker role") for turn in turns]
+    left_out = {*(() if explain else ("parts", "matched")), *(() if around else ("before", "after"))}
+    return FoundMemories.of(result).model_dump(exclude={"hits": {"__all__": left_out}})
 
 
 def _citation_json(citation: AnswerCitation) -> dict[str, Any]:
@@ -104,10 +69,9 @@ def _citation_json(citation: AnswerCitation) -> dict[str, Any]:
 
 
 def _receipt_json(receipt: Receipt) -> Any:
-    """Return a receipt of erasure: ids, counts and keyed hashes, never words; ``read_receipt`` accepts it."""
-    from tellback.memory import receipt_text
+    from tellback.agent.desk.results import receipt_object
 
-    return json.loads(receipt_text(receipt))
+    return receipt_object(receipt)
 
 
 def _ingest_json(report: IngestReport) -> dict[str, Any]:
@@ -160,7 +124,6 @@ _ENCODERS: Final[dict[str, Callable[[Any], Any]]] = {
     "AnswerCitation": _citation_json,
     "Evaluation": _evaluation_json,
     "IngestReport": _ingest_json,
-    "Memory": _memory_json,
     "Receipt": _receipt_json,
     "Stats": asdict,
     "StoredMessage": _message_json,

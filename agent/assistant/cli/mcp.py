@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_d
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
 from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.output import print_note
+from tellback.agent.assistant.cli.serve import server_token
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
@@ -63,14 +63,14 @@ def mcp(
 
         try:
             within = None if http else _project_filter()
-            server = make_memory_server_of(opening, within=within, read_only=read_only)
+            server = make_memory_server_of(lambda: asyncio.shield(opening), within=within, read_only=read_only)
             await asyncio.wait({opening}, timeout=_SECONDS_TO_FAIL)
             if opening.done() and opening.exception() is not None:
                 return
             if not http:
                 await serve_stdio(server, close)
                 return
-            token, place = _token(configuration)
+            token, place = server_token(configuration, TOKEN_VARIABLE, "mcp-token")
 
             def announce(address: str) -> None:
                 _announce(configuration, address, place)
@@ -95,16 +95,6 @@ def _project_filter() -> Filter | None:
     project = project_of(Path.cwd())
     root = None if project is None else project.root
     return None if root is None or not (root / ".git").exists() else project_filter(project)
-
-
-def _token(configuration: Configuration) -> tuple[str, str]:
-    """Return the token, and the shell expression that yields it."""
-    from tellback.agent.mcp.transports import read_or_make_token
-
-    if token := os.environ.get(TOKEN_VARIABLE):
-        return token, f"${TOKEN_VARIABLE}"
-    path = configuration.path.with_name("mcp-token")
-    return read_or_make_token(path), f"$(cat '{path}')"
 
 
 def _announce(configuration: Configuration, address: str, place: str) -> None:

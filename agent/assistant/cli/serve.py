@@ -1,0 +1,79 @@
+"""``tellback serve``: the memory over HTTP on this machine, for programs and MCP clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
+from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
+from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.output import print_note
+
+if TYPE_CHECKING:
+    from tellback.agent.assistant.config import Configuration
+
+TOKEN_VARIABLE = "TELLBACK_TOKEN"  # noqa: S105 - the name of the variable
+_DEFAULT_PORT = 8930
+_LOOPBACK = "127.0.0.1"
+_UPLOADS = "/api/v1/documents"
+_UPLOAD_BYTES = 50_000_000
+
+
+@with_error_report
+def serve(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = _DEFAULT_PORT,
+) -> None:
+    """Serve the memory by HTTP on this machine.
+
+    Each request must bear the token: the API is under /api/v1, and MCP under /mcp where its extra is installed.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="tellback serve: %(levelname)s %(message)s")
+    compute_in_one_thread()
+    configuration = global_options(context).configuration()
+    from tellback.agent.assistant.server.open_memory import ServedMemory
+    from tellback.agent.assistant.wiring import open_configured_memory
+    from tellback.agent.http_listener import RequestGuard, address_of, listen, serve_application
+    from tellback.vectorstore import MissingExtra
+
+    try:
+        from tellback.agent.assistant.server.app import create_app
+    except ImportError as error:
+        raise MissingExtra("the HTTP server", "web") from error
+    token, place = server_token(configuration, TOKEN_VARIABLE, "server-token")
+    settings = configuration.settings
+
+    async def serve() -> None:
+        with listen(_LOOPBACK, port) as listening:
+            served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
+            await served.opened()  # what cannot be opened ends the command
+            app = create_app(served, host=_LOOPBACK, version=version("tellback"))
+            address = address_of(listening, _LOOPBACK)
+            print_note(f"Serving {settings.memory} at {address}; Ctrl-C ends it.")
+            print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
+            guard = RequestGuard(app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES}, open=("/healthz",))
+            await serve_application(guard, listening)
+
+    watch = DailyBackupWatch(configuration.settings)
+    try:
+        run(serve())
+    finally:
+        watch.stop()
+        start_if_due(configuration.settings)
+
+
+def server_token(configuration: Configuration, variable: str, name: str) -> tuple[str, str]:
+    """Return the token, of a *variable* or the file *name* beside the configuration, and the shell word that has it."""
+    from tellback.agent.http_listener import read_or_make_token
+
+    if token := os.environ.get(variable):
+        return token, f"${variable}"
+    path = configuration.path.with_name(name)
+    return read_or_make_token(path), f"$(cat '{path}')"

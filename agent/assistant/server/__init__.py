@@ -1,0 +1,1 @@
+"""Server of a memory (extra `web`): the HTTP API over its desk, and MCP, in one process."""

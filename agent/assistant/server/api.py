@@ -1,0 +1,465 @@
+"""HTTP API (`/api/v1`): routes over the desk of a memory, thin; what they answer is what ``--json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response, UploadFile
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from tellback.agent.assistant.server.chat_stream import chat_stream
+from tellback.agent.assistant.server.open_memory import ServedMemory
+from tellback.agent.assistant.wiring import OpenedMemory
+from tellback.agent.desk.consent import Person
+from tellback.agent.desk.desk import Change, ListOrder, Mark, MemoryDesk
+from tellback.agent.desk.results import (
+    ConflictItem,
+    DocumentItem,
+    FoundMemories,
+    MemoryItem,
+    OperationItem,
+    ProfileItem,
+    ReportItem,
+    SessionItem,
+    WhyNotItem,
+    receipt_object,
+)
+from tellback.memory import Memory
+
+router = APIRouter()
+_MOST = 1_000
+
+
+async def _opened(request: Request) -> OpenedMemory:
+    served: ServedMemory = request.app.state.served
+    return await served.opened()
+
+
+async def _desk(opened: Annotated[OpenedMemory, Depends(_opened)]) -> MemoryDesk:
+    return opened.desk
+
+
+OpenedParameter = Annotated[OpenedMemory, Depends(_opened)]
+DeskParameter = Annotated[MemoryDesk, Depends(_desk)]
+Limit = Annotated[int, Query(ge=1, le=_MOST)]
+Text = Annotated[str, Field(min_length=1, max_length=100_000)]
+Words = Annotated[str, Field(min_length=1, max_length=8_000)]
+Names = Annotated[tuple[str, ...], Field(max_length=100)]
+Ids = Annotated[list[str], Field(min_length=1, max_length=_MOST)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NewMemory(_Body):
+    """Memory to store. With *key*, a name of your own, storing it again changes nothing."""
+
+    text: Text
+    about: str = ""
+    kind: str = "fact"
+    tags: Names = ()
+    scopes: Mapping[str, str] = {}
+    speaker: str | None = None
+    occurred_at: datetime | None = None
+    expires_at: datetime | None = None
+    importance: Annotated[float | None, Field(ge=0, le=1)] = None
+    pinned: bool = False
+    sensitive: bool = False
+    key: str | None = None
+    replaces: Names = ()
+
+
+class NewMemories(_Body):
+    """Memories to store, each on its own."""
+
+    memories: Annotated[list[NewMemory], Field(min_length=1, max_length=_MOST)]
+
+
+class MemoryPageItem(BaseModel):
+    """Page of memories; *next* is the cursor of the next one, None after the last."""
+
+    memories: list[MemoryItem]
+    total: int
+    next: str | None
+
+
+class RecallBody(_Body):
+    """Question, and what bounds its answers; see the page about recall."""
+
+    question: Words
+    k: Annotated[int, Field(ge=1, le=100)] = 10
+    context: Names = ()
+    tags: Names = ()
+    scopes: Mapping[str, str | list[str]] | None = None
+    where: Mapping[str, Any] | None = None
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+    token_budget: Annotated[int | None, Field(ge=1)] = None
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0
+    partitions: Names | None = None
+    collections: Names | None = None
+    all_utterances: bool = False
+    neighbours: Annotated[int, Field(ge=0, le=20)] | Literal["exchange"] = 0
+    explain: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of a recall that were given."""
+        return {name: getattr(self, name) for name in self.model_fields_set - {"question", "k"}}
+
+
+class WhyNotBody(RecallBody):
+    """Question that does not find the memory *id*."""
+
+    id: str
+
+
+class CorrectionBody(_Body):
+    """New text of a memory; *about* is its line, None leaves it."""
+
+    text: Text
+    about: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    sensitive: bool = False
+
+
+class EndBody(_Body):
+    """Time until which a memory holds; None: without end."""
+
+    at: datetime | None
+
+
+class MergeBody(_Body):
+    """Memories of which the first says *text* from now on; the others go to the archive."""
+
+    ids: Ids
+    text: Text
+
+
+class MarkBody(_Body):
+    """Mark of memories; *tags*, *importance* and *at* belong to the marks that need them."""
+
+    mark: Mark
+    ids: Ids
+    tags: Names | None = None
+    importance: Annotated[float | None, Field(ge=0, le=1)] = None
+    at: datetime | None = None
+
+    def values(self) -> tuple[object, ...]:
+        """Return the values that the mark takes."""
+        values = {
+            "tag": (self.tags,),
+            "untag": (self.tags,),
+            "set_importance": (self.importance,),
+            "expire": (self.at,),
+        }
+        return values.get(self.mark, ())
+
+
+class ForgetBody(_Body):
+    """Choice of what is to be forgotten: all that is given must hold, or *everything* of the namespace.
+
+    The first call does nothing and answers with what would go, and a token; the second, with that token as *confirm*,
+    forgets exactly that.
+    """
+
+    ids: Ids | None = None
+    session: str | None = None
+    document: str | None = None
+    tags: Names = ()
+    scopes: Mapping[str, str] | None = None
+    where: Mapping[str, Any] | None = None
+    older_than: datetime | None = None
+    everything: bool = False
+    remove_backups: bool = False
+    grace_days: Annotated[float | None, Field(gt=0, le=365)] = None
+    confirm: Annotated[str | None, Field(max_length=100)] = None
+
+
+class Forgetting(BaseModel):
+    """Outcome of a forgetting: *done* with its receipt, or what would go and the token that confirms it."""
+
+    done: bool
+    confirm: str | None = None
+    concerned: list[MemoryItem] = []
+    receipt: dict[str, Any]
+
+
+class SettleBody(_Body):
+    """Memories of which one holds: "newest", "most trusted", or an id."""
+
+    ids: Ids
+    keep: str = "newest"
+
+
+class ProfileAnswer(BaseModel):
+    """The user at a glance: each memory once."""
+
+    pinned: list[MemoryItem]
+    known: list[ProfileItem]
+    recent: list[MemoryItem]
+
+
+class HistoryAnswer(BaseModel):
+    """Versions of a memory, the newest first, and what was done to it."""
+
+    versions: list[MemoryItem]
+    operations: list[OperationItem]
+
+
+class UrlBody(_Body):
+    """Address of a web page."""
+
+    url: Annotated[str, Field(max_length=4_000)]
+    collection: str = "default"
+
+
+class IngestAnswer(BaseModel):
+    """Outcome of each document."""
+
+    documents: list[dict[str, Any]]
+
+
+class Prompt(_Body):
+    """What the user says in *session*; "" begins one."""
+
+    text: Words
+    session: Annotated[str, Field(max_length=200)] = ""
+
+
+@router.post("/memories")
+async def remember(desk: DeskParameter, body: NewMemory) -> ReportItem:
+    """Store a memory."""
+    memory = Memory(**body.model_dump(exclude={"replaces"}))
+    return ReportItem.of(await desk.remember(Person(), memory, replaces=body.replaces))
+
+
+@router.post("/memories/batch")
+async def remember_many(desk: DeskParameter, body: NewMemories) -> list[ReportItem]:
+    """Store many memories; the outcome of each, in order."""
+    return [await remember(desk, new) for new in body.memories]
+
+
+@router.get("/memories")
+async def list_memories(
+    desk: DeskParameter,
+    order: ListOrder = "newest",
+    after: str | None = None,
+    limit: Limit = 50,
+    contains: str | None = None,
+    tag: Annotated[list[str] | None, Query()] = None,
+    kind: Annotated[list[str] | None, Query()] = None,
+    trust: Annotated[list[str] | None, Query()] = None,
+    session: str | None = None,
+    pinned: bool | None = None,
+    disabled: bool | None = None,
+    expired: bool | None = None,
+    since: datetime | None = None,
+    before: datetime | None = None,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
+) -> MemoryPageItem:
+    """List memories, page by page."""
+    given: dict[str, Any] = {
+        "contains": contains,
+        "tags": tag,
+        "kinds": kind,
+        "trust": trust,
+        "session": session,
+        "pinned": pinned,
+        "disabled": disabled,
+        "expired": expired,
+        "between": (since, before) if since or before else None,
+        "as_of": as_of,
+        "known_at": known_at,
+    }
+    filters = {name: value for name, value in given.items() if value is not None}
+    page = await desk.page(order=order, after=after, limit=limit, **filters)
+    total = await desk.count(**filters)
+    return MemoryPageItem(memories=[MemoryItem.of(memory) for memory in page], total=total, next=page.next)
+
+
+@router.get("/memories/{id}")
+async def get_memory(desk: DeskParameter, id: str, response: Response) -> MemoryItem:
+    """Read a memory, a version of it (ID@REVISION), or a passage; the end of a single id stands for it."""
+    memory = await _one(desk, id)
+    response.headers["etag"] = f'"{memory.id}@{memory.revision}"'
+    return MemoryItem.of(memory)
+
+
+@router.put("/memories/{id}")
+async def correct(
+    desk: DeskParameter, id: str, body: CorrectionBody, if_match: Annotated[str | None, Header()] = None
+) -> ReportItem:
+    """Put a memory right; the old version stays. With ``If-Match``, only the version that was read: else 412."""
+    memory = await _one(desk, id)
+    expect = None
+    if if_match is not None and if_match != "*":
+        of, _, revision = if_match.strip('"').rpartition("@")
+        if of != memory.id or not (revision.isascii() and revision.isdigit()):
+            raise HTTPException(412, "the memory is another one, or the header is no ETag of it")
+        expect = int(revision)
+    fields = body.model_dump(exclude={"text"})
+    fields["sensitive"] = body.sensitive or memory.sensitive
+    change = await desk.correct(Person(), memory.id, body.text, expect=expect, **fields)
+    return ReportItem.of(change.report)
+
+
+@router.get("/memories/{id}/history")
+async def history(desk: DeskParameter, id: str) -> HistoryAnswer:
+    """Read all versions of a memory, and what was done to it."""
+    found = await desk.memory.history(id, namespace=desk.namespace)
+    return HistoryAnswer(
+        versions=[MemoryItem.of(version) for version in found],
+        operations=[OperationItem.of(operation) for operation in found.operations],
+    )
+
+
+@router.post("/memories/{id}/end")
+async def end(desk: DeskParameter, id: str, body: EndBody) -> ReportItem:
+    """Set the time until which a memory holds."""
+    memory = await _one(desk, id)
+    return ReportItem.of(await desk.memory.end(memory.id, body.at, namespace=desk.namespace))
+
+
+@router.post("/merge")
+async def merge(desk: DeskParameter, body: MergeBody) -> ReportItem:
+    """Make one memory of several."""
+    return ReportItem.of(await desk.memory.merge(body.ids, body.text, namespace=desk.namespace))
+
+
+@router.post("/marks")
+async def mark(desk: DeskParameter, body: MarkBody) -> OperationItem | None:
+    """Pin, disable, tag, weigh, expire, promote or demote memories; null: there was nothing to change."""
+    operation = await desk.mark(body.mark, body.ids, *body.values())
+    return None if operation is None else OperationItem.of(operation)
+
+
+@router.post("/recall")
+async def recall(desk: DeskParameter, body: RecallBody) -> FoundMemories:
+    """Find what is known about a question, best first."""
+    return FoundMemories.of(await desk.recall(body.question, body.k, **body.options()))
+
+
+@router.post("/why-not")
+async def why_not(desk: DeskParameter, body: WhyNotBody) -> WhyNotItem:
+    """Say why a question does not find a memory."""
+    options = {name: value for name, value in body.options().items() if name != "id"}
+    found = await desk.memory.why_not(body.question, body.id, body.k, namespace=desk.namespace, **options)
+    return WhyNotItem.of(found)
+
+
+@router.post("/forget")
+async def forget(desk: DeskParameter, body: ForgetBody) -> Forgetting:
+    """Forget memories and all that repeats them, in two calls: what would go, then with the token that came with it."""
+    selectors = body.model_dump(exclude={"grace_days", "confirm"})
+    grace = None if body.grace_days is None else timedelta(days=body.grace_days)
+    change: Change = await desk.forget(Person(), **selectors, confirm=body.confirm, grace=grace)
+    return Forgetting(
+        done=change.done,
+        confirm=change.token,
+        concerned=[MemoryItem.of(memory) for memory in change.concerned],
+        receipt=receipt_object(change.receipt) if change.receipt is not None else {},
+    )
+
+
+@router.get("/operations")
+async def operations(
+    desk: DeskParameter, memory: str | None = None, before: str | None = None, limit: Limit = 50
+) -> list[OperationItem]:
+    """List what was done, the newest first."""
+    return [OperationItem.of(done) for done in await desk.operations(memory=memory, before=before, limit=limit)]
+
+
+@router.post("/operations/{id}/undo")
+async def undo(desk: DeskParameter, id: str) -> OperationItem:
+    """Take back an operation, also a forgetting in its time of grace."""
+    return OperationItem.of(await desk.undo(id))
+
+
+@router.get("/profile")
+async def profile(desk: DeskParameter) -> ProfileAnswer:
+    """Read what is known about the user."""
+    known = await desk.overview()
+    return ProfileAnswer(
+        pinned=[MemoryItem.of(memory) for memory in known.pinned],
+        known=[ProfileItem.of(entry) for entry in known.known],
+        recent=[MemoryItem.of(memory) for memory in known.recent],
+    )
+
+
+@router.get("/conflicts")
+async def conflicts(desk: DeskParameter, limit: Limit = 100) -> list[ConflictItem]:
+    """List memories that contradict each other."""
+    return [ConflictItem.of(conflict) for conflict in await desk.conflicts(limit)]
+
+
+@router.post("/conflicts/settle")
+async def settle(desk: DeskParameter, body: SettleBody) -> OperationItem:
+    """Let one of several contradicting memories hold."""
+    return OperationItem.of(await desk.settle(body.ids, body.keep))
+
+
+@router.get("/stats")
+async def stats(desk: DeskParameter) -> dict[str, Any]:
+    """Count what is remembered."""
+    return asdict(await desk.memory.stats(namespace=desk.namespace))
+
+
+@router.get("/sessions")
+async def sessions(desk: DeskParameter) -> list[SessionItem]:
+    """List the conversations, the newest first."""
+    found = await desk.memory.conversations.sessions(namespace=desk.namespace)
+    return [SessionItem.of(info) for info in found]
+
+
+@router.get("/documents")
+async def documents(desk: DeskParameter, matching: str = "", collection: str | None = None) -> list[DocumentItem]:
+    """List the documents that can be searched."""
+    return [DocumentItem.of(info) for info in await desk.documents(matching, collection=collection)]
+
+
+@router.post("/documents")
+async def upload(opened: OpenedParameter, files: list[UploadFile], collection: str = "default") -> IngestAnswer:
+    """Read uploaded files into the memory; a file of the same name takes the place of the former."""
+    lines: list[Any] = []
+    for file in files[:_MOST]:
+        report = await opened.knowledge(collection).ingest_text(await file.read(), source=file.filename or "upload")
+        lines += report.lines
+    return IngestAnswer(documents=[_line(line) for line in lines])
+
+
+@router.post("/documents/url")
+async def read_page(opened: OpenedParameter, body: UrlBody) -> IngestAnswer:
+    """Read a public web page into the memory."""
+    if opened.settings.offline:
+        raise HTTPException(409, "no web page is read while offline is set")
+    hosts = [host.strip() for host in opened.settings.web_hosts.split(",") if host.strip()]
+    report = await opened.knowledge(body.collection).ingest_url(body.url, allowed_hosts=hosts)
+    return IngestAnswer(documents=[_line(line) for line in report.lines])
+
+
+@router.post("/chat")
+async def chat(request: Request, body: Prompt) -> StreamingResponse:
+    """Answer a prompt as server-sent events; the turn is kept, and the last event says what of it.
+
+    A request in plain words ("forget that …") is only proposed: the one event then is "plain_request".
+    """
+    served: ServedMemory = request.app.state.served
+    return StreamingResponse(chat_stream(await served.talk(body.session), body.text), media_type="text/event-stream")
+
+
+def _line(line: Any) -> dict[str, Any]:
+    return {name: getattr(line, name) for name in ("source", "action", "reason", "chunks", "pending", "notes")}
+
+
+async def _one(desk: MemoryDesk, id: str) -> Memory:
+    (memory,) = await desk.get([id])
+    if memory is None:
+        raise HTTPException(404, "no memory has this id")
+    return memory

@@ -1,0 +1,312 @@
+"""HTTP listener of this machine: requests with the token, from the right host and origin, of bounded size and time.
+
+What is served is an ASGI application: the memory server for MCP clients, or the HTTP API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from tellback.agent.errors import ArgumentError
+from tellback.memory.internals import is_loopback
+
+_MIN_TOKEN_LENGTH: Final = 16
+_MAX_CONNECTIONS: Final = 200
+"""Connections above which further ones are answered with 503; each session of a client may hold two."""
+_SECONDS_FOR_HEAD: Final = 10
+_SECONDS_FOR_BODY: Final = 30
+_SECONDS_TO_END: Final = 2
+_MAX_HEADER_BYTES: Final = 32_768
+_MAX_BODY_BYTES: Final = 1_000_000
+_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_HEADERS: Final = {
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"x-frame-options": b"DENY",
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    b"cache-control": b"no-store",
+}
+"""Headers of every answer that the application gives none of its own."""
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+class _BodyTooLarge(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RequestGuard:
+    """Application that passes on to *application* the requests that bear *token*, and refuses all others.
+
+    Requests that name another host than *host* (on a loopback address: than this machine), or come from another origin,
+    are refused, and bodies of more bytes than *body_limits* allows for the beginning of a path. A path among *open*
+    needs no token.
+    """
+
+    application: Application
+    host: str
+    token: str
+    body_limits: Mapping[str, int]
+    open: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        check_token(self.token)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.application(scope, receive, send)
+            return
+        if (refusal := self._refusal(scope)) is not None:
+            await _refuse(send, *refusal)
+            return
+        body, started = _BoundedBody(_in_time(receive), self._body_limit(scope["path"])), False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                added = [(name, value) for name, value in _HEADERS.items() if name not in given]
+                message["headers"] = [*message["headers"], *added]
+            if started or not body.is_too_large:  # what the application says about a broken body is dropped
+                started = True
+                await send(message)
+
+        with contextlib.suppress(_BodyTooLarge):
+            await self.application(scope, body.receive, sending)
+        if body.is_too_large and not started:
+            await _refuse(send, 413, "the body is too large")
+
+    def _body_limit(self, path: str) -> int:
+        fitting = [beginning for beginning in self.body_limits if path.startswith(beginning)]
+        return self.body_limits[max(fitting, key=len)] if fitting else _MAX_BODY_BYTES
+
+    def _refusal(self, scope: Message) -> tuple[int, str] | None:
+        """Return status and reason where the request of *scope* is refused."""
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+            return 431, "the headers are too large"
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        if any(len(headers.get(name, ())) > 1 for name in (b"host", b"authorization", b"origin", b"content-length")):
+            return 400, "a header is given twice"
+        names = host_names(self.host)
+        if names and not _is_place_of(headers.get(b"host", [b""])[0].decode("latin-1"), names):
+            return 421, "this host is not served here"
+        authorization = headers.get(b"authorization", [b""])[0]
+        if scope["path"] not in self.open and not hmac.compare_digest(authorization, f"Bearer {self.token}".encode()):
+            return 401, "the token of this server is needed"
+        origin = headers.get(b"origin", [None])[0]
+        if origin is not None and names and not is_origin_of(origin, names):
+            return 403, "this origin is not allowed"
+        length = headers.get(b"content-length", [b"0"])[0]
+        if length.isdigit() and int(length) > self._body_limit(scope["path"]):
+            return 413, "the body is too large"
+        return None
+
+
+def check_token(token: str) -> None:
+    """Raise ``ArgumentError`` for a token that can be guessed, or that is no value of a header."""
+    if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
+        problem = f"{_MIN_TOKEN_LENGTH} or more ASCII characters without spaces are needed"
+        raise ArgumentError("token", "***", problem)
+
+
+def host_names(host: str) -> set[str]:
+    """Return the names under which *host* is reached: none where any is right, and the token alone keeps pages out."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104
+        return set()
+    name = host_name(host)
+    return {"localhost", "127.0.0.1", "[::1]", name} if is_loopback(f"http://{name}") else {name}
+
+
+def is_origin_of(origin: bytes, names: Collection[str]) -> bool:
+    """Return whether *origin* is a scheme, one of *names* and at most a port."""
+    scheme, separator, place = origin.decode("latin-1").partition("://")
+    return scheme == "http" and bool(separator) and _is_place_of(place, names)
+
+
+def _is_place_of(place: str, names: Collection[str]) -> bool:
+    host, separator, port = place.rpartition(":")
+    return place in names or (bool(separator) and host in names and port.isascii() and port.isdecimal())
+
+
+class _BoundedBody:
+    """Body of a request, of *limit* bytes at most: a longer one breaks off what reads it."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive, self._left = receive, limit
+
+    @property
+    def is_too_large(self) -> bool:
+        return self._left < 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self.is_too_large:
+            raise _BodyTooLarge
+        return message
+
+
+def _in_time(receive: Receive) -> Receive:
+    """Return *receive* with a limit of time for the body of a request; a client too slow counts as disconnected."""
+    end = asyncio.get_running_loop().time() + _SECONDS_FOR_BODY
+    is_whole = False
+
+    async def receive_in_time() -> Message:
+        nonlocal is_whole
+        if is_whole:  # what is awaited now is the end of the connection
+            return await receive()
+        try:
+            async with asyncio.timeout_at(end):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return receive_in_time
+
+
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    body = f'{{"type":"about:blank","title":"{reason}","status":{status}}}'.encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close"), *_HEADERS.items()]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def serve_application(application: Application, listening: socket.socket) -> None:
+    """Serve *application* on a socket that is *listening*, until a signal comes."""
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class TimedProtocol(H11Protocol):
+        """Closes a connection that takes long to send the head of a request, which uvicorn would wait for."""
+
+        waiting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.limit()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self.limit()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self.waiting is not None:
+                self.waiting.cancel()
+
+        def limit(self) -> None:
+            is_served = self.cycle is not None and not self.cycle.response_complete
+            if is_served and self.waiting is not None:
+                self.waiting.cancel()
+                self.waiting = None
+            elif not is_served and self.waiting is None:
+                self.waiting = self.loop.call_later(_SECONDS_FOR_HEAD, self.transport.close)
+
+    class Listener(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Generator[None, None, None]:
+            yield  # they are handled here, so that the memory is closed before the process ends
+
+    listener = Listener(
+        uvicorn.Config(
+            application,
+            http=TimedProtocol,
+            limit_concurrency=_MAX_CONNECTIONS,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            h11_max_incomplete_event_size=2 * _MAX_HEADER_BYTES,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+            ws="none",
+        )
+    )
+    with ending_signals() as signalled:
+        signalled.add_done_callback(lambda _: setattr(listener, "should_exit", True))
+        await listener.serve(sockets=[listening])
+
+
+def read_or_make_token(path: Path) -> str:
+    """Return the token in the private file *path* (0600), which is created with a new token where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with contextlib.suppress(FileExistsError):
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+    if sys.platform != "win32":
+        path.chmod(0o600)
+    return path.read_text(encoding="ascii", errors="replace").strip()
+
+
+def host_name(host: str) -> str:
+    """Return *host* as it stands in an address."""
+    return f"[{host}]" if ":" in host else host
+
+
+def address_of(listening: socket.socket, host: str) -> str:
+    """Return the address of a socket that is *listening* on *host*."""
+    return f"http://{host_name(host)}:{listening.getsockname()[1]}"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on *host* and *port* (0: a free one); a taken one raises ``ArgumentError``."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            if sys.platform != "win32":  # there it would let two servers share the port
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+            listening.listen(128)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise ArgumentError("port", port, f"a free port of {host} is needed ({error})") from error
+    return listening
+
+
+@contextlib.contextmanager
+def ending_signals() -> Iterator[asyncio.Future[int]]:
+    """Yield a future that gets the number of the first signal that would end the process."""
+    loop = asyncio.get_running_loop()
+    received: asyncio.Future[int] = loop.create_future()
+
+    def take(number: int) -> None:
+        if not received.done():
+            received.set_result(number)
+
+    handled = []
+    for number in _SIGNALS:
+        try:
+            loop.add_signal_handler(number, take, number)
+            handled.append(number)
+        except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread: the default holds
+            break
+    try:
+        yield received
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+        received.cancel()
