@@ -35,9 +35,9 @@ from tellback.vectorstore.testing import FilterContract, ModelStore, StoreContra
 from tellback.vectorstore.testing.multi_handle_contract import ReopenContract
 from tellback.vectorstore.testing.namespace_contract import NamespaceContract
 from tellback.vectorstore.testing.search_contract import SearchContract, TextContract
-from tellback.vectorstore.testing.suite import contract_tests, failing_tests
 from tellback.vectorstore.testing.validation_contract import ValidationContract
 from tellback.vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
+from tests.support.failing_tests import contract_tests, failing_tests
 
 pytestmark = pytest.mark.slow
 

@@ -39,9 +39,9 @@ from tellback.vectorstore.testing.durability_contract import DurabilityContract
 from tellback.vectorstore.testing.filter_contract import DeclaredFieldsContract
 from tellback.vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
 from tellback.vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
-from tellback.vectorstore.testing.suite import contract_tests, failing_tests
 from tellback.vectorstore.testing.view_contract import ViewContract
 from tellback.vectorstore.testing.write_contract import WriteContract
+from tests.support.failing_tests import contract_tests, failing_tests
 
 pytestmark = pytest.mark.slow
 
