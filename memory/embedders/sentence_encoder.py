@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -44,10 +43,6 @@ _BATCH_TOKENS = 384
 USE_MARK: Final = "local/use-multilingual-3-"
 """Beginning of the fingerprints of this encoder."""
 _FINGERPRINT = f"{USE_MARK}{DIMENSION}/{WEIGHTS_MARK}"
-_RECENT_TEXTS = 16
-"""Texts whose vectors are kept a while: a prompt is asked about, and then stored."""
-_KEPT_TOGETHER = 2
-"""Texts of one call up to which their vectors are kept: questions and turns come alone, or with one more."""
 INLINE_CHARACTERS = 300
 """Up to here a question is encoded where it stands: a hop to a thread would take a good part of the time."""
 
@@ -145,8 +140,6 @@ class SentenceEncoder:
     def __init__(self, *, passages: Embedder | None = None) -> None:
         self.passages: Embedder = self if passages is None else _checked_passages(passages)
         self._network, self._pieces = _network()
-        self._recent: dict[str, Floats] = {}
-        self._recent_lock = threading.Lock()
 
     @property
     def fingerprint(self) -> str:
@@ -165,9 +158,7 @@ class SentenceEncoder:
         return await asyncio.to_thread(self._encode, texts)
 
     def _encode(self, texts: Sequence[str]) -> Embeddings:
-        with self._recent_lock:
-            recent = {text: self._recent[text] for text in texts if text in self._recent}
-        present = [position for position, text in enumerate(texts) if not is_blank(text) and text not in recent]
+        present = [position for position, text in enumerate(texts) if not is_blank(text)]
         tokens, truncated = [], {}
         for position in present:
             beginning = texts[position][:_MAX_CHARACTERS]
@@ -177,28 +168,9 @@ class SentenceEncoder:
                 truncated[position] = Truncation(min(len(ids), MAX_TOKENS), total)
             tokens.append(ids[:MAX_TOKENS])
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
-        for position, text in enumerate(texts):
-            if text in recent:
-                vectors[position] = recent[text]
-        if len(texts) > _KEPT_TOGETHER:
-            if present:
-                vectors[present] = self._network.encode(tokens)
-            return Embeddings(vectors, truncated)
-        for position, ids in zip(present, tokens, strict=True):  # alone: company changes a vector's last bits
-            vectors[position] = self._network.encode([ids])[0]
-        self._keep({texts[position]: vectors[position].copy() for position in present if position not in truncated})
+        if present:
+            vectors[present] = self._network.encode(tokens)
         return Embeddings(vectors, truncated)
-
-    def _keep(self, vectors: dict[str, Floats]) -> None:
-        with self._recent_lock:
-            self._recent.update(vectors)
-            while len(self._recent) > _RECENT_TEXTS:
-                del self._recent[next(iter(self._recent))]
-
-    def forget(self, texts: Sequence[str]) -> int:
-        """Remove the vectors that are kept of *texts*; return how many."""
-        with self._recent_lock:
-            return sum(self._recent.pop(text, None) is not None for text in texts)
 
     def __repr__(self) -> str:
         return f"SentenceEncoder({self.fingerprint!r})"

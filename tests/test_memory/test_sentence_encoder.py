@@ -130,10 +130,3 @@ def _resources() -> Path:
     folder = encoder_files._resources()
     assert folder is not None
     return folder
-
-
-def test_a_text_that_was_just_embedded_is_not_embedded_again_until_it_is_forgotten(encoder: SentenceEncoder) -> None:
-    first = run_sync(encoder.embed([TEXTS[0]], "query"))
-    assert np.array_equal(run_sync(encoder.embed([TEXTS[0]])), first)
-    assert (encoder.forget([TEXTS[0]]), encoder.forget([TEXTS[0]])) == (1, 0)
-    assert np.array_equal(run_sync(encoder.embed([TEXTS[0]])), first)
