@@ -1,25 +1,19 @@
-"""Files of arrays in the private cache: several arrays in one file, mapped together, and folders made whole.
+"""Arrays in the private cache, mapped from files of numpy's, and folders made whole.
 
 The platform's cache folder (``TELLBACK_CACHE`` names another) may be deleted at any time.
 """
 
 from __future__ import annotations
 
-import json
-import mmap
 import os
 import shutil
-import struct
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-_ALIGNMENT: Final = 64
-_LENGTH: Final = struct.Struct("<Q")
 
 
 def user_cache() -> Path:
@@ -47,36 +41,16 @@ def make_cache_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write *arrays* to the file *path*: the length of the header, the header (JSON), the arrays."""
-    about, offset = {}, 0
+def write_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write *arrays* to the new *folder*, a file of numpy's each."""
+    folder.mkdir()
     for name, array in arrays.items():
-        about[name] = (array.dtype.str, array.shape, offset)
-        offset = _aligned(offset + array.nbytes)
-    header = json.dumps(about).encode()
-    with path.open("wb") as file:
-        file.write(_LENGTH.pack(len(header)) + header)
-        begin = _aligned(file.tell())
-        for name, array in arrays.items():
-            file.seek(begin + about[name][2])
-            file.write(np.ascontiguousarray(array).tobytes())
-        file.truncate(begin + offset)
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
-def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file that ``write_arrays`` wrote, mapped and read-only; ``ValueError`` for another one."""
-    with path.open("rb") as file:
-        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    try:
-        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-        begin, about = _aligned(end), json.loads(bytes(data[_LENGTH.size : end]))
-        return {
-            name: np.ndarray(tuple(shape), np.dtype(dtype), data, begin + offset)
-            for name, (dtype, shape, offset) in about.items()
-        }
-    except (AttributeError, TypeError, struct.error) as error:
-        raise ValueError(f"{path}: not a file of arrays") from error
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+def map_arrays(folder: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays in *folder* by name, mapped and read-only; ``ValueError`` where there are none."""
+    arrays = {path.stem: np.load(path, mmap_mode="r").view(np.ndarray) for path in folder.glob("*.npy")}
+    if not arrays:
+        raise ValueError(f"{folder}: no arrays are here")
+    return arrays

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.embedders.array_files import make_cache_folder, user_cache, write_arrays
-from tellback.memory.embedders.encoder_files import EXTRA, WEIGHTS_FILE, EncoderFiles, check_digest, open_converted
+from tellback.memory.embedders.encoder_files import EXTRA, WEIGHTS_FOLDER, EncoderFiles, check_digest, open_converted
 from tellback.memory.embedders.sentence_pieces import SPACE, SentencePieces, SpecialPieces, write_pieces
 from tellback.vectorstore import MissingExtra
 
@@ -30,7 +30,7 @@ _FILE = "e5-small-q4.bin"
 _TOKENS_FILE = "tokens.bin"
 _SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 WEIGHTS_MARK: Final = _SHA256[:16]
-_FORMAT = 1
+_FORMAT = 2
 
 DIMENSION: Final = 384
 LAYERS: Final = 12
@@ -86,7 +86,7 @@ def convert_e5_files(folder: Path) -> None:
         offset = _write_vocabulary(made, data)
         tensors = _read_tensors(data, offset)
         (made / _TOKENS_FILE).write_bytes(tensors["emb.word"].tobytes())
-        write_arrays(made / WEIGHTS_FILE, _arranged(tensors))
+        write_arrays(made / WEIGHTS_FOLDER, _arranged(tensors))
 
     make_cache_folder(folder, write)
 

@@ -30,8 +30,8 @@ _SHA256: Final = {
     "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
 WEIGHTS_MARK: Final = _SHA256["weights.npz"][:16]
-_FORMAT = 2
-WEIGHTS_FILE: Final = "weights.bin"
+_FORMAT = 3
+WEIGHTS_FOLDER: Final = "weights"
 DIMENSION: Final = 256
 _BLOCKS = 17
 """Parts of the token table; token t lies in part t mod 17."""
@@ -61,7 +61,7 @@ def open_converted(folder: Path, convert: Callable[[Path], None]) -> EncoderFile
     if not folder.is_dir():
         convert(folder)
     try:
-        return EncoderFiles(folder, map_arrays(folder / WEIGHTS_FILE))
+        return EncoderFiles(folder, map_arrays(folder / WEIGHTS_FOLDER))
     except (OSError, ValueError) as error:
         raise EmbedderError(f"{folder}: the encoder's cache is damaged; delete this folder") from error
 
@@ -94,7 +94,7 @@ def convert_encoder_files(folder: Path) -> None:
     resources = _checked_resources()
 
     def write(made: Path) -> None:
-        write_arrays(made / WEIGHTS_FILE, dict(_read_weights(resources / "weights.npz")))
+        write_arrays(made / WEIGHTS_FOLDER, dict(_read_weights(resources / "weights.npz")))
         pieces = list(_read_pieces((resources / "sp.model").read_bytes()))
         write_pieces(made, [piece for piece, _ in pieces], [score for _, score in pieces])
 

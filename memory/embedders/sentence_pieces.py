@@ -22,7 +22,7 @@ SPACE: Final = "\u2581"
 _UNKNOWN_PENALTY = 10.0
 _INVISIBLE = re.compile("[\u200b\u200e\u200f\ufeff\ufffd]")
 """Characters without a shape that separate words, as the vocabulary was made."""
-_FILE = "pieces.bin"
+_FOLDER = "pieces"
 
 
 class SpecialPieces(NamedTuple):
@@ -63,7 +63,7 @@ class SentencePieces:
         special: SpecialPieces = _SPECIAL,
     ) -> None:
         self._normalize, self._special = normalize, special
-        arrays = map_arrays(folder / _FILE)
+        arrays = map_arrays(folder / _FOLDER)
         self._text, self._ids, self._scores = arrays["text"], arrays["ids"], arrays["scores"]
         self._keys, self._firsts, self._offsets = arrays["keys"], arrays["firsts"], arrays["offsets"]
         self._unknown_score = float(self._scores[-1]) - _UNKNOWN_PENALTY  # the lowest score stands behind the last
@@ -138,7 +138,7 @@ def write_pieces(folder: Path, pieces: Sequence[str], scores: Sequence[float]) -
         "firsts": firsts.astype(np.int64),
         "offsets": ends[firsts].astype(np.int64),
     }
-    write_arrays(folder / _FILE, arrays)
+    write_arrays(folder / _FOLDER, arrays)
 
 
 def _key(piece: str) -> int:

@@ -108,8 +108,9 @@ def test_the_cache_is_private_and_made_once_by_processes_that_start_together(tmp
 
 def test_a_damaged_cache_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELLBACK_CACHE", str(tmp_path))
-    encoder_files.cache_folder().mkdir(parents=True)
-    (encoder_files.cache_folder() / "weights.bin").write_bytes(b"no arrays, but some bytes")
+    weights = encoder_files.cache_folder() / "weights"
+    weights.mkdir(parents=True)
+    (weights / "table.npy").write_bytes(b"no array, but some bytes")
     with pytest.raises(EmbedderError, match="delete this folder"):
         encoder_files.open_encoder_files()
 
