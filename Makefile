@@ -29,9 +29,9 @@ site:  ## the documentation as a site, in the folder site/
 coverage:  ## branch coverage of all tests, a quarter of an hour
 	$(PYTHON) -m pytest -q -n auto --dist worksteal -m "slow or not slow" --cov --cov-report=term:skip-covered
 
-bench:  ## needs the extra `bench` and DATA=folder; see benchmarks/README.md
-	$(PYTHON) -m benchmarks recall --data $(DATA) --peers mnemosyne,basic-memory,mcp-memory-service --out recall.jsonl.gz
-	$(PYTHON) -m benchmarks recall-report recall.jsonl.gz --summary benchmarks/results/recall.json
+bench:  ## memory systems beside each other; needs DATA=folder, see docs/how-to/bench.md
+	$(PYTHON) -m benchmarks memory run --data $(DATA)
+	$(PYTHON) -m benchmarks memory page --data $(DATA)
 
 bench-stores:  ## needs the extra `bench` and DATA=folder; half an hour on an idle machine
 	$(PYTHON) -m benchmarks stores --data $(DATA) --million --out benchmarks/results

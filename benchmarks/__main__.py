@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR`` and the other commands."""
+"""The command line of the benchmarks: ``python -m benchmarks memory run`` and the other commands."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, forget_speed, hooks, secret_screen, structure, vector_table
+from benchmarks import fast_search, forget_speed, hooks
 from benchmarks.documents import command as documents
-from benchmarks.memory import command as memory_bench
-from benchmarks.personal import answers, calibration, hands_command, life, manual, page, train
-from benchmarks.personal import command as personal
-from benchmarks.recall import command as recall
+from benchmarks.memory import command as memory
+from benchmarks.personal import hands_command, train
 from benchmarks.recall_speed import command as recall_speed
-from benchmarks.remember import command as remember
 from benchmarks.stores.command import add_parsers, run_report, run_stores
 
 
@@ -29,19 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m benchmarks", description="Measure Tellback; see also `loop --help`."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    recall.add_commands(commands)
-    memory_bench.add_command(commands)
-    personal.add_command(commands)
-    manual.add_command(commands)
-    for part in (life, answers, page, documents, hands_command, train):
+    for part in (memory, hands_command, train, documents, recall_speed, hooks, fast_search, forget_speed):
         part.add_command(commands)
-    calibration.add_command(commands)
-    recall_speed.add_command(commands)
-    remember.add_command(commands)
     add_parsers(commands)
-    hooks.add_command(commands)
-    for measured in (fast_search, forget_speed, secret_screen, structure, vector_table):
-        measured.add_command(commands)
     given = parser.parse_args(asked)
     console = Console(width=None if sys.stdout.isatty() else 110)
 
@@ -52,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         return run_stores(given, list(asked), say)
     if given.command == "stores-report":
         return run_report(given, say)
-    if given.command in ("fast-search", "vectors-table", "secrets"):
+    if given.command == "fast-search":
         return int(given.run(given))
     try:
         return int(given.run(given, asked, say))

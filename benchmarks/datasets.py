@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
+from benchmarks.memory.data.conversations import locomo as read_locomo
+from benchmarks.memory.data.dataset import Corpus
 from tellback.memory import Memory
 
-_DATE = "%I:%M %p on %d %B, %Y"
-_DIALOGUE = re.compile(r"D(\d+):(\d+)")
-_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _JUDGED_USELESS = -1
 
 
@@ -46,10 +46,7 @@ class Library:
 
 def locomo(folder: Path) -> list[Conversation]:
     """LoCoMo: long conversations of two people. Evidence that names no turn is dropped, then questions without any."""
-    conversations = []
-    for file in sorted((folder / "locomo").glob("*.json")):
-        conversations += [_conversation(sample) for sample in json.loads(file.read_text("utf-8"))]
-    return conversations
+    return [_conversation(corpus) for corpus in read_locomo(folder / "locomo").corpora]
 
 
 def squad(folder: Path) -> Library:
@@ -96,42 +93,26 @@ def fingerprint(folder: Path, names: Sequence[str]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _conversation(sample: Mapping[str, object]) -> Conversation:
-    name = str(sample["sample_id"])
-    conversation = sample["conversation"]
-    assert isinstance(conversation, dict)
-    turns: list[Memory] = []
-    sessions = sorted(int(key[8:]) for key in conversation if re.fullmatch(r"session_\d+", key))
-    for session in sessions:
-        changed = datetime.strptime(conversation[f"session_{session}_date_time"], _DATE).replace(tzinfo=UTC)
-        for sequence, turn in enumerate(conversation[f"session_{session}"]):
-            turns.append(
-                Memory(
-                    turn["text"],
-                    kind="turn",
-                    role="user",
-                    speaker=turn["speaker"],
-                    session=f"{name}/{session}",
-                    sequence=sequence,
-                    occurred_at=changed,
-                    caption=turn.get("blip_caption", ""),
-                    key=f"{name}/{turn['dia_id']}",
-                )
+def _conversation(corpus: Corpus) -> Conversation:
+    numbers: Counter[str] = Counter()
+    turns = []
+    for item in corpus.items:
+        turns.append(
+            Memory(
+                item.text,
+                kind="turn",
+                role="user",
+                speaker=item.speaker,
+                session=item.session,
+                sequence=numbers[item.session],
+                occurred_at=datetime.fromisoformat(item.at),
+                caption=item.caption,
+                key=item.id,
             )
-    asked = sample["qa"]
-    assert isinstance(asked, list)
-    keys = {turn.key for turn in turns}
-    questions = (_asked(question, name, keys) for question in asked)
-    return Conversation(name, tuple(turns), tuple(question for question in questions if question.evidence))
-
-
-def _asked(question: Mapping[str, object], name: str, keys: set[str | None]) -> Question:
-    evidence = question.get("evidence", [])
-    assert isinstance(evidence, list)
-    ids = (f"{name}/D{a}:{int(b)}" for text in evidence for a, b in _DIALOGUE.findall(text))
-    category = question["category"]
-    assert isinstance(category, int)
-    return Question(str(question["question"]), _CATEGORIES[category], {id: 1 for id in ids if id in keys})
+        )
+        numbers[item.session] += 1
+    questions = (Question(asked.question.text, asked.kind, asked.gold) for asked in corpus.questions if asked.gold)
+    return Conversation(corpus.name, tuple(turns), tuple(questions))
 
 
 def _records(text: str) -> list[tuple[str, dict[str, str]]]:

@@ -55,7 +55,6 @@ def add_command(commands: Any) -> None:
         "--reading", action="store_true", help="also speed of reading beside Chroma, and share of the text that is read"
     )
     command.add_argument("--json", type=Path, help="write the figures to this file")
-    command.add_argument("--plot", type=Path, help="draw the figures of the questions in this file, as SVG")
     command.set_defaults(run=run_documents)
 
 
@@ -81,12 +80,8 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
     for line in doubt_lines:
         shares = "".join(f"{line[half]:8.2f}" for half in HALVES)
         say(f"doubted, {line['documentation'] or 'all':12}{shares}  {line['asked']}")
-    if given.plot:
-        from benchmarks.documents.plot import draw
-
-        draw(lines, given.plot)
     if given.json:
-        places = ("--root", "--folders", "--work", "--json", "--plot")
+        places = ("--root", "--folders", "--work", "--json")
         about = {
             "command": command_words(words, places=places),
             "at": moment(),

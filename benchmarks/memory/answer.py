@@ -36,8 +36,6 @@ _REFUSAL = re.compile(
 _OFFICIAL_REFUSALS = ("no information available", "not mentioned")
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -78,7 +76,7 @@ def answer(data: DataSet, entry: Entry, folder: Path, reading: Reading, *, again
     analyzer = Analyzer()
     for row in found:
         id = str(row["question"])
-        if (id,) in stage or row.get("error"):
+        if (id,) in stage.rows or row.get("error"):
             continue
         asked, context = data.questions[id], context_of(data, row, entry, reading)
         stage.add(
@@ -142,7 +140,7 @@ def judge(data: DataSet, folder: Path, reading: Reading, *, again: bool = False)
     stemmer = Stemmer("porter")
     for row in answers:
         id = str(row["question"])
-        if (id,) not in stage and not row.get("error"):
+        if (id,) not in stage.rows and not row.get("error"):
             stage.add({"question": id, **_judged(data, data.questions[id], row, reading, stemmer.stemWord)})
     stage.close()
 

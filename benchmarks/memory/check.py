@@ -12,8 +12,6 @@ from benchmarks.memory.run import chosen
 from benchmarks.memory.schema import SHAPES
 from benchmarks.memory.stage_files import Row, digest, read_stage
 
-_BEFORE = {"answer": "retrieve.jsonl", "judge": "answer"}
-
 
 def problems(out: Path, data: Sequence[DataSet]) -> Iterator[str]:
     """Yield what is wrong in *out*, a line each; *data* are the sets whose questions must all be there."""
@@ -45,7 +43,7 @@ def _of_file(path: Path, header: Row, rows: Sequence[Row], data: DataSet | None)
     keys = [row.get("corpus" if stage == "ingest" else "question") for row in rows]
     if len(keys) != len(set(keys)):
         yield "a question or a corpus stands there twice"
-    if stage in _BEFORE:
+    if stage in ("answer", "judge"):
         yield from _made_of(path, header, {str(row["question"]) for row in rows})
     if data is None:
         return

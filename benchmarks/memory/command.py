@@ -21,12 +21,12 @@ from benchmarks.memory.data.catalogue import read_data
 from benchmarks.memory.data.dataset import DataError, DataSet
 from benchmarks.memory.embedding_server import EmbeddingServer
 from benchmarks.memory.figures import Result, read_results
-from benchmarks.memory.models import BudgetExceeded, ModelCall, Price, RecordedModel
+from benchmarks.memory.models import BudgetExceeded, ModelCall, Purse, RecordedModel
 from benchmarks.memory.page import page
 from benchmarks.memory.prompts import judge_prompt, reader_prompt
 from benchmarks.memory.protocol import Settings, Unavailable
 from benchmarks.memory.registry import ENTRIES, MEASURED, Entry, entry_of
-from benchmarks.memory.run import RunOptions, folder_of, not_measured, retrieve
+from benchmarks.memory.run import RunOptions, retrieve
 from benchmarks.memory.schema import json_schema
 from benchmarks.memory.stage_files import read_stage
 from benchmarks.memory.tables import Table, markdown, tables_of
@@ -115,7 +115,7 @@ def _run(given: argparse.Namespace, asked: list[str], say: Say) -> int:
         for entry in entries:
             if entry.not_measured:
                 continue
-            folder = folder_of(given.out, data, entry)
+            folder = given.out / data.name / entry.key
             try:
                 if "retrieve" in stages:
                     retrieve(data, entry, given.out, options, server, say)
@@ -144,12 +144,9 @@ def _read(
         if stage not in stages:
             continue
         if model is not None and model.provider is not None:
-            cost = model.estimate(_calls(data, entry, folder, reading, stage))
-            say(f"{entry.key}: {stage} by {model.name} costs at most {cost:.4f}; {model.spent:.4f} are spent")
-            if model.spent + cost > model.price.budget:
-                raise BudgetExceeded(
-                    f"{stage} costs at most {cost:.4f}, and {model.price.budget - model.spent:.4f} are left"
-                )
+            calls = _calls(data, entry, folder, reading, stage)
+            say(f"{entry.key}: {stage} by {model.name} costs at most {model.estimate(calls):.4f}")
+            model.check_budget(calls)
         if stage == "answer":
             answer(data, entry, folder, reading, again=again)
         else:
@@ -171,9 +168,7 @@ def _calls(data: DataSet, entry: Entry, folder: Path, reading: Reading, stage: s
 
 
 def _reading(given: argparse.Namespace) -> Reading:
-    price = Price(
-        *(float(part) for part in given.price.split(",")), given.budget if given.budget is not None else float("inf")
-    )
+    purse = Purse(*map(float, given.price.split(",")), float("inf") if given.budget is None else given.budget)
     models = []
     for name in (given.reader, given.judge):
         if name == READERLESS:
@@ -182,7 +177,7 @@ def _reading(given: argparse.Namespace) -> Reading:
         if given.budget is None and not given.replay:
             raise DataError(f"--budget is needed with a model: how much {name} may cost in all")
         provider = None if given.replay else open_provider(name)
-        models.append(RecordedModel(name, given.out / "calls.jsonl", provider, price))
+        models.append(RecordedModel(name, given.out / "calls.jsonl", provider, purse))
     return Reading(given.k, given.tokens, *models)
 
 
@@ -287,7 +282,7 @@ def _read_failures(out: Path) -> dict[str, str]:
 
 
 def _all_failures(out: Path) -> dict[str, str]:
-    return not_measured(ENTRIES, _read_failures(out))
+    return {**{entry.key: entry.not_measured for entry in ENTRIES if entry.not_measured}, **_read_failures(out)}
 
 
 def _print(console: Console, table: Table) -> None:

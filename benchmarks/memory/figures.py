@@ -66,10 +66,6 @@ class Result:
         return str(self.header["system"])
 
     @property
-    def title(self) -> str:
-        return str(self.header["title"])
-
-    @property
     def whole(self) -> bool:
         """True for a system that gives everything, whose order means nothing."""
         entry = BY_KEY.get(self.key)

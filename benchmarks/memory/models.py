@@ -42,13 +42,14 @@ class ModelReply:
     output: int
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Money per million tokens of *input* and *output*, and the *budget* of a run in the same money."""
+@dataclass(slots=True)
+class Purse:
+    """Money per million tokens of *input* and *output*, the *budget* of all models of a run, and what is *spent*."""
 
     input: float = 0.0
     output: float = 0.0
     budget: float = float("inf")
+    spent: float = 0.0
 
     def of(self, input: int, output: int) -> float:
         """Return what so many tokens cost."""
@@ -62,8 +63,7 @@ class RecordedModel:
     name: str
     path: Path
     provider: Provider | None = None
-    price: Price = field(default_factory=Price)
-    spent: float = 0.0
+    purse: Purse = field(default_factory=Purse)
 
     def __post_init__(self) -> None:
         self._counter = TiktokenCounter()
@@ -80,8 +80,7 @@ class RecordedModel:
             return self._record[key]
         if self.provider is None:
             raise CallFailed(f"no recorded answer of {self.name} in {self.path.name}, and replay calls no model")
-        if self.spent + self.estimate([call]) > self.price.budget:
-            raise BudgetExceeded(f"{self.spent:.4f} of {self.price.budget} are spent")
+        self.check_budget([call])
         settings = ModelSettings(temperature=0.0, max_tokens=MOST_OUTPUT)
         request = Request((Message.user(call.prompt),), settings=settings)
         try:
@@ -89,7 +88,7 @@ class RecordedModel:
         except AgentError as error:
             raise CallFailed(f"{type(error).__name__}: {error}") from error
         reply = ModelReply(response.text.strip(), response.usage.input, response.usage.output)
-        self.spent += self.price.of(reply.input, reply.output)
+        self.purse.spent += self.purse.of(reply.input, reply.output)
         self._record[key] = reply
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
@@ -99,10 +98,16 @@ class RecordedModel:
             )
         return reply
 
+    def check_budget(self, calls: Iterable[ModelCall]) -> None:
+        """Raise ``BudgetExceeded`` where *calls* may cost more than is left."""
+        cost, left = self.estimate(calls), self.purse.budget - self.purse.spent
+        if cost > left:
+            raise BudgetExceeded(f"{self.name} costs at most {cost:.4f} more, and {left:.4f} are left")
+
     def estimate(self, calls: Iterable[ModelCall]) -> float:
         """Return what *calls* that are not recorded would cost at most."""
         new = [call for call in calls if self._key(call) not in self._record]
-        return sum(self.price.of(self._counter.count(call.prompt), MOST_OUTPUT) for call in new)
+        return sum(self.purse.of(self._counter.count(call.prompt), MOST_OUTPUT) for call in new)
 
     def _key(self, call: ModelCall) -> str:
         asked: Mapping[str, object] = {"model": self.name, "most": MOST_OUTPUT, **asdict(call)}

@@ -42,7 +42,8 @@ def page(
 def _table(table: Table) -> str:
     heads = "".join(f'<th scope="col"><button>{escape(head)}</button></th>' for head in table.heads)
     rows = "".join(
-        f"<tr{_ours(row[0])}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        f'<tr class="{_kind(row[0])}">' + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table.rows
     )
     body = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
     return f"<h3>{escape(table.title)}</h3>{body}{_note(table.note)}"
@@ -125,7 +126,3 @@ def _note(text: str) -> str:
 
 def _kind(name: str) -> str:
     return "ours" if name.startswith("Tellback") else "theirs"
-
-
-def _ours(name: str) -> str:
-    return ' class="ours"' if name.startswith("Tellback") else ""

@@ -11,7 +11,6 @@ from benchmarks.memory.data.dataset import Asked
 
 READER_VERSION, JUDGE_VERSION = "tellback-reader-1", "tellback-judge-1"
 _EXTRA = {
-    "temporal": "A number of days, weeks or months that is off by one is correct, too.",
     "temporal-reasoning": "A number of days, weeks or months that is off by one is correct, too.",
     "knowledge-update": "It may name what held before, if what holds now is given as the answer.",
     "single-session-preference": "The expected answer is a rubric; using rightly what the user likes is enough.",

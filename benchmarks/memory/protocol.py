@@ -19,7 +19,10 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to remember: a turn, a note, a document. *at* is ISO 8601; *about* a recorded line, mostly empty."""
+    """One thing to remember: a turn, a note, a document.
+
+    *at* is ISO 8601; *caption* says what a picture with it shows; *about* is a recorded line, mostly empty.
+    """
 
     id: str
     text: str
@@ -28,12 +31,17 @@ class Item:
     session: str = ""
     at: str = ""
     about: str = ""
+    caption: str = ""
 
     @property
     def line(self) -> str:
-        """The item in a line: date, speaker, text. Systems without fields of their own for these are given it."""
+        """The item in a line: date, speaker, text, picture. Systems without fields for these are given it."""
         date = f"({datetime.fromisoformat(self.at):%d %B %Y}) " if self.at else ""
-        return f"{date}{self.speaker}{': ' if self.speaker else ''}{self.text}"
+        return f"{date}{self.speaker}{': ' if self.speaker else ''}{self.text}{self._picture}"
+
+    @property
+    def _picture(self) -> str:
+        return f" [image: {self.caption}]" if self.caption else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +111,19 @@ class MemorySystem(Protocol):
 
     def close(self) -> None:
         """Release files, threads and processes."""
+
+
+class Adapter:
+    """Base of a memory that has nothing to wait for, to count or to release. No adapter needs it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def reset(self) -> None: ...
+
+    def ready(self) -> None: ...
+
+    def usage(self) -> Mapping[str, float]:
+        return {}
+
+    def close(self) -> None: ...

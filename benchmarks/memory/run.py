@@ -40,11 +40,6 @@ class RunOptions:
     again: bool = False
 
 
-def folder_of(out: Path, data: DataSet, entry: Entry) -> Path:
-    """Return the folder of the files of one system on one data set."""
-    return out / data.name / entry.key
-
-
 def chosen(corpus: Corpus, limit: int | None) -> list[Asked]:
     """Return the first *limit* questions of each kind of *corpus*."""
     seen: Counter[str] = Counter()
@@ -72,12 +67,12 @@ def retrieve(
         "depth": DEPTH,
         "machine": machine(),
     }
-    folder = folder_of(out, data, entry)
+    folder = out / data.name / entry.key
     ingested = StageFile(folder / "ingest.jsonl", {**header, "stage": "ingest"}, ["corpus"], again=options.again)
     found = StageFile(folder / "retrieve.jsonl", {**header, "stage": "retrieve"}, ["question"], again=options.again)
     counter, begun, done = TiktokenCounter(), time.monotonic(), 0
     todo = {
-        corpus.name: [a for a in chosen(corpus, options.limit) if (a.question.id,) not in found]
+        corpus.name: [a for a in chosen(corpus, options.limit) if (a.question.id,) not in found.rows]
         for corpus in data.corpora
     }
     whole = sum(map(len, todo.values()))
@@ -133,7 +128,7 @@ def _corpus(
         if system is not None:
             system.close()
         system = None
-    if (corpus.name,) not in ingested:
+    if (corpus.name,) not in ingested.rows:
         ingested.add(row)
     for question in asked:
         found.add(_asked(system, question, corpus, entry, sizes, counter, str(row["error"])))
@@ -180,8 +175,3 @@ def _attributed(fact: str, corpus: Corpus) -> str:
 
 def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def not_measured(entries: Sequence[Entry], failures: Mapping[str, str]) -> dict[str, str]:
-    """Return why each system has no figures: those that are never run, and those that could not be."""
-    return {**{entry.key: entry.not_measured for entry in entries if entry.not_measured}, **failures}

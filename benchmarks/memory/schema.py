@@ -41,26 +41,22 @@ class RunHeader(_Header):
 
 
 class AnswerHeader(_Header):
-    """Header of ``answer.jsonl``; *input* is the hash of the rows that were read."""
+    """Header of ``answer.jsonl``; *input* is the hash of the rows that it was made from."""
 
-    stage: Literal["answer"]
+    stage: Literal["answer", "judge"]
     reader: str
     prompt: str
-    k: int
-    tokens: int
     input: str
+    k: int = 0
+    tokens: int = 0
 
 
-class JudgeHeader(_Header):
-    """Header of ``judge.jsonl``; *input* is the hash of the answers that were judged."""
+class JudgeHeader(AnswerHeader):
+    """Header of ``judge.jsonl``: verdicts an answer (*repeats*), and the rule of the words' F1."""
 
-    stage: Literal["judge"]
-    reader: str
     judge: str
-    prompt: str
     repeats: int
     f1: str
-    input: str
 
 
 class IngestRow(_Line):

@@ -48,9 +48,6 @@ class StageFile:
         beside.replace(path)
         self._file = path.open("a", encoding="utf-8")
 
-    def __contains__(self, key: tuple[str, ...]) -> bool:
-        return key in self.rows
-
     def add(self, row: Row) -> None:
         """Write *row* at once."""
         self.rows[self._key(row)] = row

@@ -101,7 +101,7 @@ def session_table(results: Sequence[Result]) -> list[Table]:
         return []
     rows = tuple((label(result), *(share(mean_of(result.values[name]).mean) for name in names)) for result in results)
     note = (
-        "“all” is the official figure, which drops what nothing answers and what only the assistant said; "
+        "“all” is the official figure of LongMemEval; it drops what nothing answers and what only the assistant said; "
         "“any” is what many print."
     )
     return [Table("Sessions", ("system", *names), rows, note)]
@@ -140,7 +140,7 @@ def error_table(results: Sequence[Result]) -> list[Table]:
 def label(result: Result) -> str:
     """Return the name of a system, with what tells its settings apart."""
     shared = " (shared embedder)" if result.header.get("embedder") else ""
-    return f"{result.title}{shared}"
+    return f"{result.header['title']}{shared}"
 
 
 def share(value: float) -> str:

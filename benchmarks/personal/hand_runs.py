@@ -12,7 +12,7 @@ import json
 import subprocess
 import tarfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,17 +22,22 @@ from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, Row, open_hands, read_hand, shares_no_stem
-from benchmarks.recall.system import BY_KEY, Options, opened
-from benchmarks.recall.task import Asked, Corpus
+from benchmarks.memory.protocol import Question, Settings
+from benchmarks.memory.systems.recipe import Recipe
+from benchmarks.memory.systems.tellback_memory import Tellback
+from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, Row, items, open_hands, read_hand, shares_no_stem
 from benchmarks.stores.results import machine
-from tellback.memory import Memory
+from tellback.memory.evaluation.metrics import area_under_curve
 
 SCHEMA = 1
 DEPTH = 50
 SEALED = HANDS / "sealed.tar.xz"
 SEALED_RUNS = HANDS / "sealed-runs.jsonl"
 MOST_SEALED_RUNS = 6
+SYSTEMS = {
+    "recipe": (Recipe, "the plain recipe: BM25 and the cosine of a sentence encoder, added, nothing fitted"),
+    "tellback": (Tellback, "as it is installed"),
+}
 CODING = ("hand-10", "hand-11", "hand-12")
 LEAST_QUESTIONS = 40
 """A kind with fewer questions is reported, not judged."""
@@ -79,26 +84,6 @@ def sealed_hands() -> list[Hand]:
         return [read_hand(path) for path in sorted(Path(folder).iterdir()) if path.is_dir()]
 
 
-def memories(hand: Hand, *, lines: bool = False) -> list[Memory]:
-    """Return what was typed, near misses included, as turns in the order of their times; with recorded *lines*."""
-    about = {row["id"]: row["about"] for row in hand.lines} if lines else {}
-    rows = sorted([*hand.notes, *hand.adversary], key=lambda row: (row["at"], row["id"]))
-    return [
-        Memory(
-            row["text"],
-            id=row["id"],
-            kind="turn",
-            role="user",
-            session=row["at"][:10],
-            sequence=place,
-            occurred_at=datetime.fromisoformat(row["at"]).replace(tzinfo=UTC),
-            about=about.get(row["id"], ""),
-            about_by="model" if about.get(row["id"]) else "",
-        )
-        for place, row in enumerate(rows)
-    ]
-
-
 def run(key: str, hands: Sequence[Hand], say: Callable[[str], None]) -> Run:
     """Return what the system *key* finds for the questions of *hands*, each hand a memory of its own.
 
@@ -109,32 +94,22 @@ def run(key: str, hands: Sequence[Hand], say: Callable[[str], None]) -> Run:
     for hand in hands:
         begun = time.process_time()
         with TemporaryDirectory() as folder:
-            system = opened(BY_KEY[key], Path(folder), Options())
-            system.fill(Corpus(hand.name, tuple(memories(hand, lines=bool(plus))), (), now=_last_asked(hand)))
+            system = SYSTEMS[key][0](Settings(Path(folder), options={"lines": plus}))
+            system.ingest(items(hand))
+            system.ready()
+            asked_at = max(question["at"] for question in hand.questions) + "+00:00"
             for question in hand.questions:
-                answered = system.ask(Asked(question["id"], question["text"], "", {}), DEPTH)
-                hits, scores = zip(*answered.hits, strict=True) if answered.hits else ((), ())
-                rows.append(
-                    Found(
-                        hand.name,
-                        question["id"],
-                        question["kind"],
-                        hits,
-                        tuple(round(score, 5) for score in scores),
-                        answered.confidence,
-                        answered.abstain,
-                        hand.gold(question),
-                        hand.stale(question),
-                        tuple(_groups(hand, question)),
-                    )
-                )
+                found = system.search(Question(question["id"], question["text"], asked_at), DEPTH, 0)
+                abstains = "abstains" if found.abstains else None
+                hits, scores = (hit.id for hit in found.hits), (round(hit.score, 5) for hit in found.hits)
+                rows.append(_found(hand, question, hits, scores, found.confidence, abstains))
             system.close()
         say(f"{key}: {hand.name} in {time.process_time() - begun:.1f} CPU s")
     header = {
         "schema": SCHEMA,
         "stage": "retrieve",
         "system": key,
-        "settings": BY_KEY[key].settings,
+        "settings": SYSTEMS[key][1],
         "lines": "recorded" if plus else "",
         "commit": _commit(),
         "data": {hand.name: hashed(hand) for hand in hands},
@@ -180,21 +155,20 @@ def read_run(path: Path, hands: Sequence[Hand]) -> Run:
     rows = []
     for line in lines:
         hand, question = by_name[line["hand"]], questions[line["hand"], line["question"]]
-        rows.append(
-            Found(
-                hand.name,
-                question["id"],
-                question["kind"],
-                tuple(line["hits"]),
-                tuple(line["scores"]),
-                line["confidence"],
-                line["abstain"],
-                hand.gold(question),
-                hand.stale(question),
-                tuple(_groups(hand, question)),
-            )
-        )
+        rows.append(_found(hand, question, line["hits"], line["scores"], line["confidence"], line["abstain"]))
     return Run(header, rows)
+
+
+def _found(
+    hand: Hand,
+    question: Row,
+    hits: Iterable[str],
+    scores: Iterable[float],
+    confidence: float | None,
+    abstain: str | None,
+) -> Found:
+    labels = (hand.gold(question), hand.stale(question), tuple(_groups(hand, question)))
+    return Found(hand.name, question["id"], question["kind"], tuple(hits), tuple(scores), confidence, abstain, *labels)
 
 
 def figures(rows: Sequence[Found]) -> dict[str, dict[str, float]]:
@@ -223,17 +197,13 @@ def figures(rows: Sequence[Found]) -> dict[str, dict[str, float]]:
         for kind in UNANSWERABLE:
             unsure = [row.confidence or 0.0 for row in own if row.kind == kind]
             if sure and unsure:
-                of_hand[f"{kind} AUROC"] = _auroc(sure, unsure)
+                of_hand[f"{kind} AUROC"] = area_under_curve(sure, unsure)
     return means
 
 
 def counts(rows: Sequence[Found]) -> dict[str, int]:
     """Return how many questions each group has."""
-    found: dict[str, int] = defaultdict(int)
-    for row in rows:
-        for group in row.groups:
-            found[group] += 1
-    return dict(found)
+    return dict(Counter(group for row in rows for group in row.groups))
 
 
 def difference(ours: Mapping[str, Mapping[str, float]], theirs: Mapping[str, Mapping[str, float]], name: str) -> str:
@@ -294,11 +264,3 @@ def _commit() -> str:
     """Return the commit of the checkout, with a mark where its files were changed since."""
     asked = ["git", "-C", str(HANDS), "describe", "--always", "--dirty", "--abbrev=8"]
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _last_asked(hand: Hand) -> datetime:
-    return max(datetime.fromisoformat(question["at"]).replace(tzinfo=UTC) for question in hand.questions)
-
-
-def _auroc(sure: Sequence[float], unsure: Sequence[float]) -> float:
-    return fmean((a > b) + (a == b) / 2 for a in sure for b in unsure)

@@ -17,8 +17,9 @@ from typing import Any
 
 from Stemmer import Stemmer
 
-from benchmarks.personal.cases import DATA
+from benchmarks.memory.protocol import Item
 
+DATA = Path(__file__).parent / "data"
 HANDS = DATA / "hands"
 UNANSWERABLE = ("far", "near")
 _LANGUAGES = {
@@ -73,6 +74,22 @@ class Hand:
 
     def _fact(self, name: str | None) -> Row | None:
         return next((fact for fact in self.facts if fact["fact"] == name), None)
+
+
+def items(hand: Hand, prefix: str = "") -> list[Item]:
+    """Return what was typed, near misses included, in the order of their times, each with its recorded line."""
+    about = {row["id"]: row["about"] for row in hand.lines}
+    rows = sorted([*hand.notes, *hand.adversary], key=lambda row: (row["at"], row["id"]))
+    return [
+        Item(
+            prefix + row["id"],
+            row["text"],
+            session=row["at"][:10],
+            at=f"{row['at']}+00:00",
+            about=about.get(row["id"], ""),
+        )
+        for row in rows
+    ]
 
 
 def read_hand(folder: Path) -> Hand:

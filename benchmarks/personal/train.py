@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.personal.cases import DATA
+from benchmarks.personal.hands import DATA
 from tellback.memory import E5Encoder, run_sync
 from tellback.memory.internals import E5_HEAD, E5Head
 

@@ -35,7 +35,7 @@ from tellback.vectorstore import Analyzer
 
 MAX_COMPARED = 24
 """Sentences whose meaning is compared: an encoder takes about 2 ms for each."""
-# The weights were chosen on the half "choose" of `python -m benchmarks documents` and `manual`.
+# The weights were chosen on the half "choose" of `python -m benchmarks documents`.
 _CONTEXT_SHARE = 0.7
 """Worth of a word that the heading or the sentence before has, where it is 1 in the sentence itself."""
 _MEANING_WEIGHT = 0.5

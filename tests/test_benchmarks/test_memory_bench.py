@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,16 +13,20 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.memory.answer import Reading, context_of
 from benchmarks.memory.contract import violations
+from benchmarks.memory.data.catalogue import read_data
+from benchmarks.memory.data.dataset import Corpus
 from benchmarks.memory.data.json_lines import json_lines
 from benchmarks.memory.embedding_server import EmbeddingServer
-from benchmarks.memory.figures import HELD, LET_THROUGH, WRONGLY, read_results
+from benchmarks.memory.figures import HELD, LET_THROUGH, WRONGLY, mean_of, read_results
 from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
 from benchmarks.memory.registry import BASELINES, entry_of
+from benchmarks.memory.run import RunOptions, retrieve
 from benchmarks.memory.schema import json_schema
 from benchmarks.memory.stage_files import digest, read_stage
 from benchmarks.memory.systems.baselines import Baseline
 from tellback.agent.testing import OpenAIServer, Reply
 from tellback.memory import HashingEmbedder, OpenAICompatibleEmbedder, run_sync
+from tellback.memory.internals import local_available
 
 MEMORIES = (
     {"id": "m1", "text": "The spare key is with Ben.", "speaker": "Ana", "occurred_at": "2026-01-01T10:00:00Z"},
@@ -199,7 +205,7 @@ def test_a_model_is_recorded_replayed_without_a_key_and_kept_within_its_budget(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         assert run(folder, out, "bm25", *model, "--budget", "0.1") == 1
         assert server.requests == []  # it was estimated before the first call
-        assert "answer costs at most" in capsys.readouterr().out
+        assert "answer by openai:tiny costs at most" in capsys.readouterr().out
         assert run(folder, out, "bm25", *model, "--budget", "100") == 0
         assert len(server.requests) == 12
     folder_of_run = out / "mine" / "bm25"
@@ -229,3 +235,23 @@ def test_every_reader_gets_equal_k_and_equal_tokens(folder: Path, tmp_path: Path
     assert shown("bm25", 3, 1_000) == ["m1", "m2", "m3"]
     assert shown("bm25", 10, 25) == ["m1", "m2"]
     assert shown("full-context", 1, 1) == ["m1", "m2", "m3", "m4"]
+
+
+@pytest.mark.slow
+def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path, tmp_path: Path) -> None:
+    """Floors of quality on a slice of the development data: what is below is a defect, whatever the speed."""
+    whole = read_data("locomo", data_dir)
+    (first, *_) = whole.corpora
+    absent = [
+        replace(one, question=replace(one.question, id=f"x{number}"), gold={}, answerable=False)
+        for number, one in enumerate(random.Random(1).sample(read_data("squad", data_dir).corpora[0].questions, 40))
+    ]
+    kept = [asked for asked in first.questions if asked.kind not in whole.drops]
+    data = replace(whole, corpora=[Corpus(first.name, first.items, [*kept, *absent])])
+    key = "tellback" if local_available() else "tellback-words"
+    retrieve(data, entry_of(key), tmp_path, RunOptions(), None, print)
+    (result,) = read_results(tmp_path, data)
+    means = {name: mean_of(result.values[name]).mean for name in ("first", "R@10", "MRR", "session any@5", LET_THROUGH)}
+    floors = {"first": 0.52, "R@10": 0.80, "MRR": 0.66, "session any@5": 0.87}
+    assert {name: means[name] for name, floor in floors.items() if means[name] < floor} == {}
+    assert means[LET_THROUGH] <= 0.1

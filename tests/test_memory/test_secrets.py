@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.secret_forms import look_alikes, secrets
-from benchmarks.secret_screen import measured
 from tellback.memory import (
     ArgumentError,
     EmbeddingSettings,
@@ -35,6 +33,8 @@ from tellback.memory.secrets.checks import has_luhn_checksum, is_card_number, is
 from tellback.memory.secrets.patterns import SECRET_KINDS
 from tellback.memory.write.policies import no_secrets
 from tellback.vectorstore import open_store
+from tests.support.secret_forms import look_alikes, secrets
+from tests.support.secret_screen import measured
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
 KEY = "ghp_" + "aB3" * 12

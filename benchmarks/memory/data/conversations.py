@@ -48,7 +48,7 @@ def _corpus(name: str, conversation: Mapping[str, Any], asked: Any, kinds: Mappi
     items = list(_items(name, conversation))
     if not items:
         raise DataError(f"{name}: no session in it")
-    known, now = {item.id for item in items}, max(item.at for item in items)
+    known, now = {item.id: item.session for item in items}, max(item.at for item in items)
     return Corpus(
         name, items, [row for number, one in enumerate(asked) for row in _asked(name, number, one, kinds, known, now)]
     )
@@ -60,15 +60,15 @@ def _items(name: str, conversation: Mapping[str, Any]) -> Iterator[Item]:
         began = _moment(str(conversation[f"session_{number}_date_time"]))
         for turn in conversation[f"session_{number}"]:
             text = str(turn.get("text") or turn.get("clean_text") or "")
-            if caption := turn.get("blip_caption"):
-                text = f"{text} [image: {caption}]".strip()
+            caption = str(turn.get("blip_caption") or "")
             at = _moment(turn["date_time"]) if "date_time" in turn else began
-            if text:
-                yield Item(f"{name}/{turn['dia_id']}", text, turn["speaker"], "user", f"{name}/{number}", at)
+            if text or caption:
+                id = f"{name}/{turn['dia_id']}"
+                yield Item(id, text or caption, turn["speaker"], "user", f"{name}/{number}", at, caption=caption)
 
 
 def _asked(
-    name: str, number: int, one: Mapping[str, Any], kinds: Mapping[int, str], known: set[str], now: str
+    name: str, number: int, one: Mapping[str, Any], kinds: Mapping[int, str], known: Mapping[str, str], now: str
 ) -> Iterator[Asked]:
     """Yield the question; none where its evidence names no turn of the conversation."""
     evidence = one.get("evidence") or []
@@ -79,7 +79,13 @@ def _asked(
     if gold or not answerable:
         answer = str(one.get("answer", one.get("adversarial_answer", "")))
         yield Asked(
-            Question(f"{name}/q{number}", str(one["question"]), now), kind, gold, answer=answer, answerable=answerable
+            Question(f"{name}/q{number}", str(one["question"]), now),
+            kind,
+            gold,
+            answer=answer,
+            answerable=answerable,
+            official=answerable,
+            sessions=frozenset(known[id] for id in gold),
         )
 
 

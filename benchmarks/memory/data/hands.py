@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from pathlib import Path
-
 from benchmarks.memory.data.dataset import Asked, Corpus, DataSet, hash_of
-from benchmarks.memory.protocol import Item, Question
-from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, open_hands, shares_no_stem
+from benchmarks.memory.protocol import Question
+from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, Row, items, open_hands, shares_no_stem
 
 _LIMITS = (
     "short notes of one person a life, typed in a hurry, in several languages, asked in other words: no long turns, no "
@@ -15,7 +12,7 @@ _LIMITS = (
 )
 
 
-def hands(path: Path | None = None) -> DataSet:
+def hands() -> DataSet:
     """Return the hands that anyone may look at; the sealed ones are read by nothing here."""
     lives = [hand for hand in open_hands() if hand.questions]
     files = sorted(file for hand in lives for file in (HANDS / hand.name).glob("*.jsonl"))
@@ -23,26 +20,13 @@ def hands(path: Path | None = None) -> DataSet:
 
 
 def _corpus(hand: Hand) -> Corpus:
-    about = {row["id"]: row["about"] for row in hand.lines}
-    rows = sorted([*hand.notes, *hand.adversary], key=lambda row: (row["at"], row["id"]))
-    items = [
-        Item(
-            f"{hand.name}/{row['id']}",
-            row["text"],
-            session=row["at"][:10],
-            at=_utc(row["at"]),
-            about=about.get(row["id"], ""),
-        )
-        for row in rows
-    ]
-    return Corpus(hand.name, items, [_asked(hand, question) for question in hand.questions])
+    return Corpus(hand.name, items(hand, f"{hand.name}/"), [_asked(hand, question) for question in hand.questions])
 
 
-def _asked(hand: Hand, question: object) -> Asked:
-    assert isinstance(question, dict)
+def _asked(hand: Hand, question: Row) -> Asked:
     answerable = question["kind"] not in UNANSWERABLE
     return Asked(
-        Question(f"{hand.name}/{question['id']}", question["text"], _utc(question["at"])),
+        Question(f"{hand.name}/{question['id']}", question["text"], f"{question['at']}+00:00"),
         question["kind"],
         {f"{hand.name}/{id}": 1 for id in hand.gold(question)},
         frozenset(f"{hand.name}/{id}" for id in hand.stale(question)),
@@ -50,7 +34,3 @@ def _asked(hand: Hand, question: object) -> Asked:
         answerable=answerable,
         groups=("no shared stem",) if answerable and shares_no_stem(hand, question) else (),
     )
-
-
-def _utc(text: str) -> str:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC).isoformat()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 
 WORD = re.compile(r"\w+")
 
 
-class Baseline:
+class Baseline(Adapter):
     """Keeps the items in a list; a subclass ranks them."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.items: list[Item] = []
 
     def reset(self) -> None:
@@ -24,19 +24,12 @@ class Baseline:
     def ingest(self, items: Sequence[Item]) -> None:
         self.items.extend(items)
 
-    def ready(self) -> None: ...
-
     def search(self, question: Question, k: int, tokens: int) -> Found:
         return Found([Hit(item.id, 1 / place) for place, item in enumerate(self.ranked(question, k), 1)])
 
     def ranked(self, question: Question, k: int) -> Iterator[Item] | Sequence[Item]:
         """Return up to *k* items, best first."""
         raise NotImplementedError
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...
 
 
 class FullContext(Baseline):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import chromadb
 from chromadb.utils.embedding_functions import OpenAIEmbeddingFunction
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 
 _BATCH = 1_000
 
 
-class Chroma:
+class Chroma(Adapter):
     def __init__(self, settings: Settings) -> None:
         self._client = chromadb.PersistentClient(str(settings.folder))
         self._embed = OpenAIEmbeddingFunction(api_key="none", api_base=settings.embedder, model_name=settings.model)
@@ -29,14 +29,7 @@ class Chroma:
             part = items[start : start + _BATCH]
             self._collection.add(ids=[item.id for item in part], documents=[item.line for item in part])
 
-    def ready(self) -> None: ...
-
     def search(self, question: Question, k: int, tokens: int) -> Found:
         found = self._collection.query(query_texts=[question.text], n_results=k)
         pairs = zip(found["ids"][0], found["distances"][0], strict=True)
         return Found([Hit(id, 1 - distance) for id, distance in pairs])
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...

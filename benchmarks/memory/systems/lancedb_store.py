@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import lancedb
 import pyarrow as pa
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 from benchmarks.memory.systems.openai_vectors import embed
 
 
-class FullText:
+class FullText(Adapter):
     score = "_score"
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._database = lancedb.connect(str(settings.folder))
 
     def fields(self) -> list[pa.Field]:
@@ -36,11 +36,6 @@ class FullText:
     def search(self, question: Question, k: int, tokens: int) -> Found:
         rows = self._table.search(question.text, query_type="fts", fts_columns="text").limit(k).to_list()
         return Found([Hit(row["id"], row["_score"]) for row in rows])
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...
 
 
 class HybridSearch(FullText):

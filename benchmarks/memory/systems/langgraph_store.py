@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 from benchmarks.memory.systems.openai_vectors import embed
 
 _NAMESPACE = ("memories", "user")
 
 
-class LangGraphStore:
+class LangGraphStore(Adapter):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
@@ -26,13 +26,6 @@ class LangGraphStore:
     def ingest(self, items: Sequence[Item]) -> None:
         self._store.batch([PutOp(_NAMESPACE, item.id, {"text": item.line}) for item in items])
 
-    def ready(self) -> None: ...
-
     def search(self, question: Question, k: int, tokens: int) -> Found:
         found = self._store.search(_NAMESPACE, query=question.text, limit=k)
         return Found([Hit(item.key, item.score or 0.0) for item in found])
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core import SimpleKeywordTableIndex, VectorStoreIndex
@@ -10,7 +10,7 @@ from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 from benchmarks.memory.systems.openai_vectors import embed
 
 
@@ -32,9 +32,9 @@ class SharedEmbedding(BaseEmbedding):
         return self._get_text_embedding(query)
 
 
-class VectorMemory:
+class VectorMemory(Adapter):
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._nodes: list[TextNode] = []
 
     def reset(self) -> None:
@@ -53,11 +53,6 @@ class VectorMemory:
     def search(self, question: Question, k: int, tokens: int) -> Found:
         found = self._retrieve(k).retrieve(question.text)
         return Found([Hit(hit.node.node_id, hit.score or 0.0) for hit in found])
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...
 
 
 class KeywordTable(VectorMemory):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mem0 import Memory
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 
 _USER = "bench"
 
 
-class Mem0:
+class Mem0(Adapter):
     infer = False
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._memory = Memory.from_config(self.configuration())
 
     def configuration(self) -> dict[str, object]:
@@ -43,13 +43,6 @@ class Mem0:
             message = {"role": "user", "content": item.line}
             self._memory.add([message], user_id=_USER, infer=self.infer, metadata={"item": item.id})
 
-    def ready(self) -> None: ...
-
     def search(self, question: Question, k: int, tokens: int) -> Found:
         found = self._memory.search(question.text, filters={"user_id": _USER}, top_k=k)["results"]
         return Found([Hit((hit.get("metadata") or {}).get("item", ""), hit["score"], hit["memory"]) for hit in found])
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 
 
-class MemPalace:
+class MemPalace(Adapter):
     def __init__(self, settings: Settings) -> None:
         os.environ |= {  # read when the package is imported
             "MEMPALACE_EMBEDDING_MODEL": "openai-compat",
@@ -32,8 +32,6 @@ class MemPalace:
             self._names[source] = item.id
             self._add(self._drawers, "bench", item.session or "notes", item.line, source, 0, "bench")
 
-    def ready(self) -> None: ...
-
     def search(self, question: Question, k: int, tokens: int) -> Found:
         found = self._search(question.text, self._palace, n_results=k)
         if "error" in found:
@@ -42,8 +40,3 @@ class MemPalace:
         return Found(
             [Hit(self._names.get(hit["source_file"], ""), hit.get("similarity") or 0.0, hit["text"]) for hit in hits]
         )
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 
 
-class Mnemosyne:
+class Mnemosyne(Adapter):
     def __init__(self, settings: Settings) -> None:
         if settings.embedder:  # read when the package is imported
             os.environ |= {
@@ -30,13 +30,6 @@ class Mnemosyne:
         for item in items:
             self._names[self._memory.remember(item.line, source="conversation")] = item.id
 
-    def ready(self) -> None: ...
-
     def search(self, question: Question, k: int, tokens: int) -> Found:
         found = self._memory.recall(question.text, top_k=k)
         return Found([Hit(self._names.get(hit["id"], ""), hit["score"], hit.get("content", "")) for hit in found])
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...

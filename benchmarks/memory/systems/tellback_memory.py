@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 from benchmarks.memory.systems.dense import embedder_of
 from tellback.memory import Embedder, LongTermMemory, Memory, open_memory, run_sync
 
@@ -15,11 +15,11 @@ _NOW = datetime(2020, 1, 1, tzinfo=UTC)
 _NAMESPACE = "bench"
 
 
-class Tellback:
+class Tellback(Adapter):
     """The product as it is installed, in a file of its own."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._now, self._names, self._places = _NOW, count(), count()
         self._memory = self._opened()
 
@@ -46,9 +46,6 @@ class Tellback:
         hits = [Hit(hit.memory.id, hit.score) for hit in found]
         return Found(hits, found.confidence, found.abstain is not None)
 
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
     def close(self) -> None:
         run_sync(self._memory.close())
 
@@ -73,6 +70,7 @@ class Tellback:
             session=item.session or None,
             sequence=next(self._places) if item.session else None,
             occurred_at=datetime.fromisoformat(item.at) if item.at else None,
+            caption=item.caption,
             about=about,
             about_by="model" if about else "",
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from txtai import Embeddings
 
-from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
 from benchmarks.memory.systems.openai_vectors import embed
 
 
-class KeywordIndex:
+class KeywordIndex(Adapter):
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._items: list[Item] = []
 
     def configuration(self) -> dict[str, object]:
@@ -31,11 +31,6 @@ class KeywordIndex:
 
     def search(self, question: Question, k: int, tokens: int) -> Found:
         return Found([Hit(self._items[place].id, score) for place, score in self._index.search(question.text, k)])
-
-    def usage(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None: ...
 
 
 class HybridIndex(KeywordIndex):

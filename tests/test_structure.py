@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.structure import (
+from tests.support.structure import (
     Passed,
     Tracer,
     folders,
     long_signatures,
+    main,
     read_source,
     repeated_classes,
     sources,
@@ -85,6 +85,6 @@ def test_the_tracer_follows_calls_in_every_thread_and_only_within_following(tmp_
 
 @pytest.mark.slow
 def test_the_command_prints_the_figures_of_this_project(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["structure", "--json", str(tmp_path / "figures.json")]) == 0
+    assert main(["--json", str(tmp_path / "figures.json")]) == 0
     assert "signatures of more than 10 parameters" in capsys.readouterr().out
     assert (tmp_path / "figures.json").exists()

@@ -6,16 +6,14 @@ have a word of the question; the cosine, less its mean over all memories, by one
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.recall.system import Answered, Options, question_of, text_of
-from benchmarks.recall.task import Asked, Corpus
-from tellback.memory import SentenceEncoder
+from benchmarks.memory.protocol import Found, Hit, Question, Settings
+from benchmarks.memory.systems.baselines import Baseline
+from tellback.memory import SentenceEncoder, run_sync
 from tellback.vectorstore import Analyzer
 
 _K1, _B = 0.9, 0.4
@@ -26,15 +24,16 @@ _WORDS = 1.0
 Floats = NDArray[np.float64]
 
 
-class Recipe:
-    def __init__(self, folder: Path, options: Options) -> None:
-        self._encoder, self._analyzer = SentenceEncoder(), Analyzer()
-        self._ids: list[str] = []
+class Recipe(Baseline):
+    """Indexes the text of an item alone."""
 
-    def fill(self, corpus: Corpus) -> None:
-        texts = [text_of(item) for item in corpus.items]
-        self._ids = [item.id for item in corpus.items]
-        self._vectors = asyncio.run(self._encoder.embed(texts))
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._encoder, self._analyzer = SentenceEncoder(), Analyzer()
+
+    def ready(self) -> None:
+        texts = [item.text for item in self.items]
+        self._vectors = run_sync(self._encoder.embed(texts))
         counts = [Counter(self._analyzer.terms(text)) for text in texts]
         self._terms = {term: number for number, term in enumerate(dict.fromkeys(t for c in counts for t in c))}
         frequencies = np.zeros((len(texts), len(self._terms)))
@@ -47,16 +46,13 @@ class Recipe:
             np.log(1 + (len(texts) - df + 0.5) / (df + 0.5)) * frequencies * (_K1 + 1) / (frequencies + norm)
         )
 
-    def ask(self, asked: Asked, k: int) -> Answered:
-        question = question_of(asked)
-        cosines = self._vectors @ asyncio.run(self._encoder.embed([question], "query"))[0]
-        found = [self._terms[term] for term in dict.fromkeys(self._analyzer.terms(question)) if term in self._terms]
+    def search(self, question: Question, k: int, tokens: int) -> Found:
+        cosines = self._vectors @ run_sync(self._encoder.embed([question.text], "query"))[0]
+        terms = dict.fromkeys(self._analyzer.terms(question.text))
+        found = [self._terms[term] for term in terms if term in self._terms]
         words: Floats = self._weights[:, found].sum(axis=1)
         if (words > 0).any():
             words = words / np.percentile(words[words > 0], 90)
         scores = (cosines - cosines.mean()) / _SPREAD + _WORDS * words
         best = np.argsort(-scores, kind="stable")[:k]
-        return Answered(tuple((self._ids[i], float(scores[i])) for i in best), float(cosines.max()))
-
-    def close(self) -> None:
-        self._ids = []
+        return Found([Hit(self.items[place].id, float(scores[place])) for place in best], float(cosines.max()))

@@ -1,6 +1,6 @@
 """Recall and false alarms of a screen for secrets, on sentences drawn from a seed.
 
-``python -m benchmarks secrets [--seed N] [--each N] [--texts FILE …] [--json FILE]`` tries each form of
+``python -m tests.support.secret_screen [--seed N] [--each N] [--texts FILE …] [--json FILE]`` tries each form of
 ``secret_forms`` and prints what was missed, and what was wrongly taken for a secret; then what is taken for one in
 ordinary texts, the project's own pages unless others are named.
 """
@@ -11,18 +11,17 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.secret_forms import Case, look_alikes, secrets
 from tellback.memory.internals import find_secrets, redact_secrets
+from tests.support.secret_forms import Case, look_alikes, secrets
 
-_PAGES = Path(__file__).parents[1] / "docs"
+_PAGES = Path(__file__).parents[2] / "docs"
 Screen = Callable[[str], tuple[str, int]]
 
 
@@ -56,18 +55,14 @@ def measured(seed: int, each: int, screen: Screen = redact_secrets) -> Figures:
     return Figures(len(hidden), len(harmless), missed, alarmed, time.perf_counter() - begun)
 
 
-def add_command(commands: Any) -> None:
-    """Put ``secrets`` among the *commands* of the command line."""
-    parser = commands.add_parser("secrets", help="secrets found, and false alarms")
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, print the table, and write the figures where they are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.secret_screen")
     parser.add_argument("--seed", type=int, default=1, help="random seed of the sentences")
     parser.add_argument("--each", type=int, default=20, help="sentences of each form")
     parser.add_argument("--texts", type=Path, nargs="+", default=[_PAGES], help="ordinary texts: files or folders")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
-    parser.set_defaults(run=run)
-
-
-def run(given: argparse.Namespace) -> int:
-    """Measure, print the table, and write the figures where they are asked for."""
+    given = parser.parse_args(words)
     console = Console(width=110)
     figures = measured(given.seed, given.each)
     table = Table(title=f"Secrets, seed {given.seed}")
@@ -111,3 +106,7 @@ def _counted(cases: Iterable[Case]) -> dict[str, int]:
 
 def _listed(lead: str, counts: dict[str, int]) -> str:
     return f"{lead}: " + ", ".join(f"{form} ({count})" for form, count in counts.items()) if counts else "-"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,6 +1,6 @@
 """Layout of the code: files, lines and signatures counted, and the modules that a recall passes through.
 
-``python -m benchmarks structure`` counts the ``*.py`` of the three packages; ``--trace`` also follows the calls of a
+``python -m tests.support.structure`` counts the ``*.py`` of the three packages; ``--trace`` also follows the calls of a
 memory of 20 turns (offline, with the local embedder where it is installed). Only public names are imported, so that the
 figures of two layouts can be compared.
 """
@@ -293,24 +293,20 @@ def trace() -> list[Passed]:
     return passed
 
 
-def add_command(commands: Any) -> None:
-    """Add ``structure`` to the subparsers of ``python -m benchmarks``."""
-    parser = commands.add_parser("structure", help="files, lines, signatures, and the modules a recall passes through")
+def main(words: Sequence[str] | None = None) -> int:
+    """Print what *words* ask for; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.structure")
     parser.add_argument("--trace", action="store_true", help="follow the calls of a recall, a remember and a turn")
     parser.add_argument("--modules", metavar="CALL", help='with --trace: list the modules of one, as "recall, warm"')
     parser.add_argument("--json", type=Path, help="write everything to this file")
-    parser.set_defaults(run=run)
-
-
-def run(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], None]) -> int:
-    """Print what *given* asks for; return the exit code."""
+    given = parser.parse_args(words)
     files = sources()
     passed = trace() if given.trace else []
     show(files, passed)
     if given.modules is not None:
         modules = next((run.modules for run in passed if run.call == given.modules), None)
         if modules is None:
-            raise ValueError(f"--modules: no call {given.modules!r} was followed")
+            parser.error(f"--modules: no call {given.modules!r} was followed")
         print("\n".join(["", *modules]))
     if given.json is not None:
         counted = {
@@ -357,3 +353,7 @@ def show(files: Sequence[Source], passed: Sequence[Passed]) -> None:
 
 def _of(files: Iterable[Source], package: str) -> list[Source]:
     return [file for file in files if file.path.startswith(package + "/")]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

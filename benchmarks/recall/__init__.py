@@ -1,1 +1,0 @@
-"""Recall measured: tasks, systems, results, figures, tables and pictures."""

@@ -1,1 +1,0 @@
-"""Speed of remembering, beside others that keep the same turns with the same vectors."""
