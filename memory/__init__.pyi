@@ -43,7 +43,6 @@ from .history.protocol import HistoryStorage as HistoryStorage
 from .history.retention import Retention as Retention
 from .history.short_term import ShortTermMemory as ShortTermMemory
 from .history.summary_window import SummaryWindow as SummaryWindow
-from .history.windows import ChainedWindow as ChainedWindow
 from .history.windows import FixedWindow as FixedWindow
 from .history.windows import TokenWindow as TokenWindow
 from .history.windows import WindowPolicy as WindowPolicy

@@ -165,35 +165,3 @@ class TokenWindow:
 
     def __repr__(self) -> str:
         return f"TokenWindow({self._budget})"
-
-
-class ChainedWindow:
-    """The messages that all of *policies* let through, such as ``ChainedWindow(FixedWindow(turns=20),
-    TokenWindow(4000, …))``.
-
-    A policy that sums up what fell out is put around a chain, not in it:
-    ``SummaryWindow(ChainedWindow(…), summarise)``.
-    """
-
-    def __init__(self, *policies: WindowPolicy) -> None:
-        if not policies:
-            raise ArgumentError("policies", policies, "at least one policy is needed")
-        for position, policy in enumerate(policies):
-            checked_window_policy(policy, f"policies[{position}]")
-            if isinstance(policy, ConversationWindowPolicy):
-                expected = "put the chain inside it, so that it sums up what the whole chain leaves out"
-                raise ArgumentError(f"policies[{position}]", policy, expected)
-        self._policies = policies
-
-    def apply(self, messages: Sequence[Message]) -> Window:
-        """As the protocol says; over budget if one of the windows is."""
-        chosen, over_budget = tuple(checked_messages(messages)), False
-        notes: list[str] = []
-        for policy in self._policies:
-            window = policy.apply(chosen)
-            chosen, over_budget = window.messages, over_budget or window.over_budget
-            notes += window.notes
-        return Window(chosen, len(messages) - len(chosen), over_budget, notes=tuple(notes))
-
-    def __repr__(self) -> str:
-        return f"ChainedWindow({', '.join(map(repr, self._policies))})"

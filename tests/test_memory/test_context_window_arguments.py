@@ -11,7 +11,6 @@ import pytest
 
 from tellback.memory import (
     ArgumentError,
-    ChainedWindow,
     DatabaseHistory,
     EstimatingCounter,
     FixedWindow,
@@ -32,7 +31,6 @@ POLICIES = (
     FixedWindow(messages=2),
     FixedWindow(turns=2),
     TokenWindow(99, COUNTER),
-    ChainedWindow(FullWindow()),
     SummaryWindow(FullWindow(), lambda so_far, messages: "x"),
 )
 
@@ -74,8 +72,6 @@ def test_a_window_policy_refuses_anything_but_a_list_of_messages(policy: Any, me
         (lambda history: TokenWindow(100, EstimatingCounter), "counter"),
         (lambda history: SummaryWindow(FullWindow(), str, counter=len), "counter"),
         (lambda history: SummaryWindow(FullWindow, str), "policy"),
-        (lambda history: ChainedWindow(FullWindow), r"policies\[0\]"),
-        (lambda history: ChainedWindow([FullWindow()]), r"policies\[0\]"),
         (lambda history: InMemoryHistory(retention=500), "retention"),
         (lambda history: DatabaseHistory("m.db"), "database"),
         (lambda history: COUNTER.count(None), "text"),

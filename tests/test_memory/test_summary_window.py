@@ -13,7 +13,6 @@ import pytest
 
 from tellback.memory import (
     ArgumentError,
-    ChainedWindow,
     DatabaseHistory,
     EstimatingCounter,
     FixedWindow,
@@ -41,12 +40,6 @@ class Telling:
         text = " ".join(message.text or message.role for message in messages)
         self.asked.append((so_far, text))
         return f"{so_far} {text}".strip()
-
-
-class TestChain(WindowPolicyContract):
-    @pytest.fixture
-    def policy(self) -> WindowPolicy:
-        return ChainedWindow(FixedWindow(turns=3), TokenWindow(150, EstimatingCounter()), FixedWindow(messages=6))
 
 
 class TestSummaryWindowOfMessagesAlone(WindowPolicyContract):
@@ -94,52 +87,6 @@ def shown(found: Window) -> tuple[str, str]:
     """Return the words of the summary, and what is shown after it."""
     summary = "" if found.summary is None else "\n".join(found.summary.text.splitlines()[2:-1])
     return summary, "".join(item.text for item in found.messages if item is not found.summary)
-
-
-def test_a_chained_window_keeps_only_messages_that_every_policy_keeps() -> None:
-    messages = [Message.user(text) for text in "abcdef"]
-    chain = ChainedWindow(FixedWindow(messages=4), FixedWindow(messages=5), FixedWindow(turns=2))
-    found = chain.apply([Message.system("be brief"), *messages])
-    assert [item.text for item in found.messages] == ["be brief", "e", "f"]
-    assert (found.dropped, found.over_budget) == (4, False)
-
-
-def test_each_policy_of_a_chained_window_sees_the_output_of_the_previous_policy() -> None:
-    messages = [Message.user(text) for text in "abcdef"]
-    for chain in (
-        ChainedWindow(FixedWindow(messages=2), FixedWindow(messages=4)),
-        ChainedWindow(FixedWindow(turns=2), FullWindow()),
-    ):
-        assert [item.text for item in chain.apply(messages).messages] == ["e", "f"]
-
-
-def test_a_chained_window_collects_the_notes_of_its_policies() -> None:
-    class Noting:
-        def __init__(self, note: str) -> None:
-            self._note = note
-
-        def apply(self, messages: Sequence[Message]) -> Window:
-            return Window(tuple(messages), notes=(self._note,))
-
-    assert ChainedWindow(Noting("one"), FullWindow(), Noting("two")).apply([Message.user("a")]).notes == ("one", "two")
-
-
-def test_a_chain_is_over_budget_where_one_of_its_windows_is() -> None:
-    messages = [Message.user("a"), Message.user("a long message, longer than the budget")]
-    assert ChainedWindow(TokenWindow(5, EstimatingCounter()), FullWindow()).apply(messages).over_budget
-    assert not ChainedWindow(FullWindow(), FixedWindow(messages=1)).apply(messages).over_budget
-
-
-def test_a_chained_window_has_a_repr_and_rejects_invalid_policies() -> None:
-    assert (
-        repr(ChainedWindow(FullWindow(), FixedWindow(turns=2))) == "ChainedWindow(FullWindow(), FixedWindow(turns=2))"
-    )
-    with pytest.raises(ArgumentError, match="policies"):
-        ChainedWindow()
-    with pytest.raises(ArgumentError, match=r"policies\[1\]"):
-        ChainedWindow(FullWindow(), "tokens")  # type: ignore[arg-type]  # bad on purpose
-    with pytest.raises(ArgumentError, match="put the chain inside it"):
-        ChainedWindow(SummaryWindow(FullWindow(), Telling()), FullWindow())
 
 
 def test_no_summary_is_made_while_all_messages_fit_the_window(history: Any) -> None:

@@ -105,7 +105,7 @@ class ReadState:
 
 
 class TableDatabase(Database, Protocol):
-    """What a store of tables needs of its database beside what components need."""
+    """Database of a store of tables, which needs more of it than components do."""
 
     def present_write(self) -> object | None:
         """Return an object that identifies this thread's present outermost ``write()``; None outside."""
