@@ -41,7 +41,7 @@ def new_database(request, folder):
     server = request.getfixturevalue("postgres")
     from tellback.vectorstore.postgres import PostgresDatabase
 
-    return PostgresDatabase(server.address(folder), busy_timeout=300)
+    return PostgresDatabase(server.address(folder, busy_timeout="300"))
 
 
 file_only = pytest.mark.parametrize("database", ["file"], indirect=True)

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import errors as server
-from psycopg_pool import PoolTimeout
 
 from tellback.vectorstore.database import Dialect
 from tellback.vectorstore.errors import (
@@ -27,9 +26,8 @@ _WAITED: Final = (
     server.SerializationFailure,
     server.QueryCanceled,
     server.TooManyConnections,
-    PoolTimeout,
 )
-_LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+_LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError, server.IdleInTransactionSessionTimeout)
 _FORBIDDEN: Final = (server.InsufficientPrivilege, server.ReadOnlySqlTransaction)
 
 

@@ -6,21 +6,23 @@ locks are of PostgreSQL's transactions, so that a process that is killed leaves 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import psycopg
 from psycopg import pq, sql
-from psycopg_pool import ConnectionPool
+from psycopg.conninfo import conninfo_to_dict
 
 from tellback.vectorstore.database import Component, Connection, Dialect
 from tellback.vectorstore.errors import (
@@ -34,6 +36,7 @@ from tellback.vectorstore.errors import (
 )
 from tellback.vectorstore.postgres.connection import PostgresConnection, translate_errors
 from tellback.vectorstore.postgres.dialect import HELPERS, POSTGRES, TABLE_SIZES
+from tellback.vectorstore.postgres.pool import ConnectionPool
 from tellback.vectorstore.postgres.values import register_values
 from tellback.vectorstore.sqlite.connection import ForkGuard
 from tellback.vectorstore.sqlite.files import (
@@ -55,7 +58,6 @@ from tellback.vectorstore.sqlite.transactions import TRANSACTION_LOST, run_callb
 from tellback.vectorstore.types import Compaction, Finding
 
 DEFAULT_SCHEMA: Final = "tellback"
-_POOL_SIZE: Final = 10
 _BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _VERSIONS: Final = "SELECT coalesce(sum(version), 0)::bigint FROM components"
 _NO_FILE: Final = (-1, -1)
@@ -65,8 +67,9 @@ _LONGEST_NAME: Final = 63
 class PostgresDatabase:
     """Implements ``Database`` in a schema of the server at *address*, ``postgresql://user@host/name?schema=tellback``.
 
-    The parameters of an address are libpq's, but for *schema*, which is made where it is missing, with the extension
-    ``vector``. At most *pool_size* connections are open. A call waits *busy_timeout* seconds for one, or for a lock.
+    The parameters of an address are libpq's, but for three: ``schema``, which is made where it is missing, with the
+    extension ``vector``; ``pool_size``, how many connections are open at most; ``busy_timeout``, how many seconds a
+    call waits for one of them, for a server that starts anew, or for a lock.
     """
 
     def __init__(
@@ -74,31 +77,20 @@ class PostgresDatabase:
         address: str,
         *,
         components: Sequence[Component] = (),
-        pool_size: int = _POOL_SIZE,
-        busy_timeout: float = 30.0,
         clock: Callable[[], datetime] = utc_now,
         token: RandomBytes = os.urandom,
     ) -> None:
-        conninfo, self.schema, self.place = split_address(address)
-        self._busy_timeout = busy_timeout
+        parsed = ServerAddress.parse(address)
+        self.schema, self.place, self._busy_timeout = parsed.schema, parsed.place, parsed.busy_timeout
         self._components: dict[str, Component] = {}
         self._known_version = -1
         self._local = _ThreadBlocks()
-        self._pool = ConnectionPool(
-            conninfo,
-            kwargs={"autocommit": True},
-            min_size=0,
-            max_size=pool_size,
-            timeout=busy_timeout,
-            configure=self._configure,
-            open=False,
-            name="tellback",
-        )
+        self._conninfo = parsed.conninfo
+        self._pool = ConnectionPool(self._connect, parsed.pool_size)
         self._guard = ForkGuard(_NO_FILE, self._pool.close, list)
         try:
             with translate_errors(self.place):
-                self._set_up(conninfo, clock, token)
-                self._pool.open()
+                self._set_up(clock, token)
                 with self.read() as connection:
                     self.identity = read_fact(connection, "identity") or ""
                     row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
@@ -155,7 +147,8 @@ class PostgresDatabase:
         """As ``Database.write``; waiting ends with ``BusyError`` after the busy timeout."""
         self._guard.check_process()
         if (writing := self._local.writing) is not None:
-            with translate_errors(self.place), writing.inner(self._lock_sql(lock, wait=True, held=writing.locks)):
+            held = set(writing.locks)
+            with translate_errors(self.place), writing.inner(self._lock_sql(lock, wait=True, held=writing.locks), held):
                 yield writing.connection
             return
         if self.read_only:
@@ -227,7 +220,7 @@ class PostgresDatabase:
             prepare()
         with self.read() as connection:
             tables = [name for (name,) in connection.execute(POSTGRES.tables)]
-        with self._guard.inside(), translate_errors(self.place), self._pool.connection() as raw:
+        with self._guard.inside(), translate_errors(self.place), closing(self._connect()) as raw:
             for table in tables:
                 raw.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
         return Compaction(before, self._size(), pending=False)
@@ -274,12 +267,12 @@ class PostgresDatabase:
                     with suppress(psycopg.Error):
                         connection.raw.execute("ROLLBACK")
             finally:
-                self._pool.putconn(connection.raw)
+                self._pool.give(connection.raw)
 
     def _take(self, statements: Sequence[str]) -> PostgresConnection:
         end = time.monotonic() + self._busy_timeout
         while True:
-            raw = self._pool.getconn(max(end - time.monotonic(), 0.001))
+            raw = self._pool.take(end)
             try:
                 with raw.pipeline():
                     cursors = [raw.execute(statement) for statement in (*statements, _VERSIONS)]
@@ -289,13 +282,13 @@ class PostgresDatabase:
                 connection = PostgresConnection(raw)
                 self._check_versions(connection, answers[-1][0])
             except BaseException as error:
-                broken = raw.broken
+                is_lost = raw.broken and isinstance(error, psycopg.Error)
                 with suppress(psycopg.Error):
-                    raw.rollback()
-                self._pool.putconn(raw)
-                if not (broken and isinstance(error, psycopg.Error)) or time.monotonic() > end:
+                    raw.execute("ROLLBACK")
+                self._pool.give(raw)
+                if not is_lost or time.monotonic() > end:
                     raise
-                self._pool.check()  # the others are broken, too, where the server was started anew
+                self._pool.drop_idle()  # they are lost, too, where the server was started anew
             else:
                 return connection
 
@@ -323,6 +316,15 @@ class PostgresDatabase:
         held.add(lock)
         return [f"SELECT {(', ' if wait else ' AND ').join(parts)}"]
 
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(self._conninfo, autocommit=True)
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         milliseconds = max(int(self._busy_timeout * 1000), 1)
         connection.execute(f"SET lock_timeout = {milliseconds}")
@@ -332,9 +334,9 @@ class PostgresDatabase:
         connection.execute(sql.SQL("SET search_path = {}").format(sql.SQL(", ").join(map(sql.Identifier, path))))
         register_values(connection)
 
-    def _set_up(self, conninfo: str, clock: Callable[[], datetime], token: RandomBytes) -> None:
+    def _set_up(self, clock: Callable[[], datetime], token: RandomBytes) -> None:
         """Make the schema with its first tables where it is missing; one process does it, others wait for it."""
-        with psycopg.connect(conninfo, autocommit=True) as raw:
+        with psycopg.connect(self._conninfo, autocommit=True) as raw:
             known = raw.execute("SELECT to_regclass(%s) IS NOT NULL", (_quoted(self.schema, "file_facts"),)).fetchone()
             if known == (True,):
                 return
@@ -395,19 +397,24 @@ class PostgresWrite:
             ) from error
 
     @contextmanager
-    def inner(self, lock: Sequence[str]) -> Iterator[None]:
-        """Run the block in a savepoint; if it fails, it is undone alone and its callbacks are dropped."""
+    def inner(self, lock: Sequence[str], held: set[str | None]) -> Iterator[None]:
+        """Run the block in a savepoint, with a *lock*; if it fails, it is undone alone and its callbacks are dropped.
+
+        The server then has only the locks *held* before it.
+        """
         self._depth += 1
         savepoint, mark, connection = f"SAVEPOINT inner_{self._depth}", len(self.callbacks), self.connection
-        for statement in lock:  # before the savepoint: it is held until the end, whatever becomes of the block
+        for statement in (savepoint, *lock):
             connection.prepare(statement)
-        connection.prepare(savepoint)
         try:
             yield
-            if not connection.withdraw(savepoint):
+            if connection.withdraw(savepoint):
+                self.locks.intersection_update(held)
+            else:
                 connection.prepare(f"RELEASE {savepoint}")
         except BaseException:
             del self.callbacks[mark:]
+            self.locks.intersection_update(held)
             if not connection.withdraw(savepoint) and not connection.raw.broken:
                 connection.forget_prepared()
                 connection.raw.execute(f"ROLLBACK TO {savepoint}")
@@ -424,20 +431,38 @@ class _ThreadBlocks(threading.local):
     reading: PostgresConnection | None = None
 
 
-def split_address(address: str) -> tuple[str, str, str]:
-    """Return libpq's address, the schema, and the address without its secrets, for messages."""
-    if not isinstance(address, str):
-        raise ArgumentError("address", address, "a text like 'postgresql://user@host/name' is needed")
-    parts = urlsplit(address)
-    if parts.scheme not in ("postgresql", "postgres"):
-        raise ArgumentError("address", parts.scheme, "an address that begins with 'postgresql://' is needed")
-    parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
-    schema = parameters.pop("schema", DEFAULT_SCHEMA)
-    if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME:
-        raise ArgumentError("schema", schema, f"the name of a schema is needed, of at most {_LONGEST_NAME} bytes")
-    conninfo = urlunsplit(parts._replace(query=urlencode(parameters)))
-    host = parts.hostname or parameters.get("host", "")
-    return conninfo, schema, f"postgresql://{host}{parts.path}?schema={schema}"
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Address of a schema on a server: what libpq takes of it (*conninfo*), what is ours, and *place* for messages."""
+
+    conninfo: str
+    place: str
+    schema: str = DEFAULT_SCHEMA
+    pool_size: int = 10
+    busy_timeout: float = 30.0
+
+    @classmethod
+    def parse(cls, address: str) -> ServerAddress:
+        """Return the parts of *address*; one that names no server or schema raises ``ArgumentError``."""
+        if not isinstance(address, str):
+            raise ArgumentError("address", address, "a text like 'postgresql://user@host/name' is needed")
+        parts = urlsplit(address)
+        if parts.scheme not in ("postgresql", "postgres"):
+            raise ArgumentError("address", parts.scheme, "an address that begins with 'postgresql://' is needed")
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        schema = parameters.pop("schema", DEFAULT_SCHEMA)
+        if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME:
+            raise ArgumentError("schema", schema, f"the name of a schema is needed, of at most {_LONGEST_NAME} bytes")
+        place = f"postgresql://{parts.hostname or parameters.get('host', '')}{parts.path}?schema={schema}"
+        try:
+            size, timeout = int(parameters.pop("pool_size", "10")), float(parameters.pop("busy_timeout", "30"))
+            if size < 1 or not 0 < timeout < math.inf:
+                raise ValueError("pool_size is 1 or more, busy_timeout a number of seconds")
+            conninfo = f"postgresql://{parts.netloc}{parts.path}?{urlencode(parameters, quote_via=quote)}"
+            conninfo_to_dict(conninfo)
+        except (ValueError, psycopg.ProgrammingError) as error:
+            raise ArgumentError("address", place, f"an address that can be read is needed ({error})") from None
+        return cls(conninfo, place, schema, size, timeout)
 
 
 def _quoted(*names: str) -> str:
@@ -447,6 +472,3 @@ def _quoted(*names: str) -> str:
 def _lock_number(schema: str, name: str) -> int:
     """Return the number of an advisory lock, 64 bits: the server knows them by number, all of a database together."""
     return int.from_bytes(blake2b(f"{schema}\0{name}".encode(), digest_size=8).digest(), "little", signed=True)
-
-
-__all__ = ["DEFAULT_SCHEMA", "PostgresDatabase", "split_address"]
