@@ -22,9 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         from benchmarks.loop import main as loop
 
         return loop(asked[1:])
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure Tellback; see also `loop --help`."
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", epilog="See also `loop --help`.")
     commands = parser.add_subparsers(dest="command", required=True)
     for part in (memory, hands_command, train, documents, recall_speed, hooks, fast_search, forget_speed):
         part.add_command(commands)

@@ -83,10 +83,6 @@ class EmbeddingServer:
         """Return the settings of a system that shares this embedder, in *folder*."""
         return Settings(folder, embedder=self.url, model=self.name, dimensions=self.dimensions)
 
-    def warm(self, texts: Sequence[str]) -> None:
-        """Embed *texts*, so that systems find them embedded."""
-        self.vectors(texts)
-
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()

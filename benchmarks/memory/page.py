@@ -13,7 +13,7 @@ from benchmarks.memory.figures import BUDGETS, Result, mean_of
 from benchmarks.memory.tables import Table, label, share, tables_of
 
 _PAGE = Path(__file__).parent / "page.html"
-_WIDTH, _LEFT, _RIGHT, _ROW = 900, 230, 60, 22
+_WIDTH, _LEFT, _RIGHT, _ROW = 900, 260, 60, 22
 _CURVE_HEIGHT, _TOP, _BOTTOM = 420, 16, 36
 _LABEL_GAP = 14
 
@@ -90,7 +90,7 @@ def _curves(results: Sequence[Result]) -> str:
     """Return the share of questions with evidence in the context against its tokens, a line a system."""
     shown = [result for result in results if not result.whole and any(result.curve())]
     span = log(BUDGETS[-1] / BUDGETS[0])
-    xs = [_LEFT / 3 + (_WIDTH - _LEFT * 1.5) * log(budget / BUDGETS[0]) / span for budget in BUDGETS]
+    xs = [_RIGHT + (_WIDTH - _LEFT - 1.5 * _RIGHT) * log(budget / BUDGETS[0]) / span for budget in BUDGETS]
     depth = _CURVE_HEIGHT - _TOP - _BOTTOM
     lines = []
     for tenth in range(0, 11, 2):

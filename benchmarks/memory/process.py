@@ -81,10 +81,9 @@ def python_with(packages: Sequence[str]) -> Path:
     """Return the interpreter of an environment with *packages*, made once in the user's cache; ours for none."""
     if not packages:
         return Path(sys.executable)
-    name = "_".join(packages).replace("==", "-")
-    folder = platformdirs.user_cache_path("tellback") / "benchmarks" / name
+    name, folder = "_".join(packages), _folder_of(packages)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    if not (folder / "installed").exists():
+    if not is_installed(packages):
         folder.parent.mkdir(parents=True, exist_ok=True)
         if shutil.which("uv"):
             _install(["uv", "venv", "-q", "--clear", "-p", sys.executable, str(folder)], name)
@@ -94,6 +93,16 @@ def python_with(packages: Sequence[str]) -> Path:
             _install([str(python), "-m", "pip", "install", "--quiet", *packages], name)
         (folder / "installed").touch()
     return python
+
+
+def is_installed(packages: Sequence[str]) -> bool:
+    """Return whether the environment with *packages* was made."""
+    return (_folder_of(packages) / "installed").exists()
+
+
+def _folder_of(packages: Sequence[str]) -> Path:
+    folder = os.environ.get("BENCH_ENVIRONMENTS") or platformdirs.user_cache_path("tellback") / "benchmarks"
+    return Path(folder, "_".join(packages).replace("==", "-"))
 
 
 def _install(words: Sequence[str], name: str) -> None:

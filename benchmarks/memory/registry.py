@@ -37,7 +37,6 @@ def _own(key: str, title: str, place: str, settings: str, **more: object) -> Ent
 
 _LINE = "date, speaker and text in a line"
 _SAME = "the embedder that all share; otherwise as its manual says; " + _LINE
-_NEEDS_MODEL = "needs a model to extract facts; its adapter runs against a double that speaks the wire format"
 
 ENTRIES: tuple[Entry, ...] = (
     _own("full-context", "Full context", "baselines:FullContext", "everything, uncut", whole=True),
@@ -83,15 +82,16 @@ ENTRIES: tuple[Entry, ...] = (
           not_measured="12.2 needs a Python whose sqlite3 loads extensions, which this one does not"),
     Entry("langgraph", "LangGraph store", not_measured="without an embedder its search does not rank"),
     Entry("langmem", "LangMem", not_measured="its tools write with a model; what they search is the LangGraph store"),
-    Entry("mem0", "mem0", not_measured="its default embedder and extraction are a vendor's"),
+    Entry("mem0", "mem0", f"{_OURS}.mem0_memory:Mem0Extraction", packages=("mem0ai==2.2.1",), shared=True,
+          not_measured="a model extracts its facts: the adapter runs against a scripted one, and has no figures"),
     Entry("memori", "Memori", not_measured="extracts facts with a model of its vendor, and has no way around it"),
     Entry("basic-memory", "basic-memory", not_measured="0.24 needs Python 3.12 or newer, here it is 3.11"),
 )  # fmt: skip
 """All systems. Reasons were found by trying, with the versions that are named."""
 
 BY_KEY = {entry.key: entry for entry in ENTRIES}
-BASELINES = tuple(entry.key for entry in ENTRIES if entry.place and not entry.packages)
-MEASURED = tuple(entry.key for entry in ENTRIES if entry.place)
+MEASURED = tuple(entry.key for entry in ENTRIES if not entry.not_measured)
+BASELINES = tuple(key for key in MEASURED if not BY_KEY[key].packages)
 
 
 def entry_of(name: str) -> Entry:

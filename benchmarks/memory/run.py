@@ -100,14 +100,9 @@ def _corpus(
     work: Path, python: Path, ingested: StageFile, found: StageFile, counter: TiktokenCounter,
 ) -> None:  # fmt: skip
     shared = server if entry.shared else None
-    if shared is not None:
-        shared.warm(
-            [
-                *(item.line for item in corpus.items),
-                *(item.text for item in corpus.items),
-                *(a.question.text for a in asked),
-            ]
-        )
+    if shared is not None:  # so that systems find texts embedded
+        shared.vectors([text for item in corpus.items for text in (item.line, item.text)])
+        shared.vectors([one.question.text for one in asked])
     settings = replace(
         shared.settings(work) if shared else Settings(work),
         seed=options.seed,

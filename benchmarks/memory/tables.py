@@ -45,7 +45,7 @@ def tables_of(results: Sequence[Result], against: str, *, by_corpus: bool = Fals
 def main_table(results: Sequence[Result]) -> Table:
     """Return the shares of each system, best MRR first."""
     measures = [name for name in _MAIN if any(result.values.get(name) for result in results)]
-    ordered = sorted(results, key=lambda result: -mean_of(result.values["MRR"]).mean if not result.whole else -2)
+    ordered = sorted(results, key=lambda result: 1 if result.whole else -mean_of(result.values["MRR"]).mean)
     rows = []
     for result in ordered:
         shares = (

@@ -18,8 +18,9 @@ from benchmarks.memory.data.dataset import Corpus
 from benchmarks.memory.data.json_lines import json_lines
 from benchmarks.memory.embedding_server import EmbeddingServer
 from benchmarks.memory.figures import HELD, LET_THROUGH, WRONGLY, mean_of, read_results
+from benchmarks.memory.process import is_installed
 from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
-from benchmarks.memory.registry import BASELINES, entry_of
+from benchmarks.memory.registry import BASELINES, ENTRIES, entry_of
 from benchmarks.memory.run import RunOptions, retrieve
 from benchmarks.memory.schema import json_schema
 from benchmarks.memory.stage_files import digest, read_stage
@@ -27,6 +28,7 @@ from benchmarks.memory.systems.baselines import Baseline
 from tellback.agent.testing import OpenAIServer, Reply
 from tellback.memory import HashingEmbedder, OpenAICompatibleEmbedder, run_sync
 from tellback.memory.internals import local_available
+from tests.support.extraction_double import ExtractionDouble
 
 MEMORIES = (
     {"id": "m1", "text": "The spare key is with Ben.", "speaker": "Ana", "occurred_at": "2026-01-01T10:00:00Z"},
@@ -255,3 +257,20 @@ def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path, tmp_path:
     floors = {"first": 0.52, "R@10": 0.80, "MRR": 0.66, "session any@5": 0.87}
     assert {name: means[name] for name, floor in floors.items() if means[name] < floor} == {}
     assert means[LET_THROUGH] <= 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [entry.key for entry in ENTRIES if entry.packages])
+def test_a_foreign_system_keeps_the_contract_in_an_environment_of_its_own(key: str, tmp_path: Path) -> None:
+    """Where BENCH_ENVIRONMENTS names a folder with its environment; nothing is installed by a test."""
+    entry = entry_of(key)
+    if not is_installed(entry.packages):
+        pytest.skip(f"no environment with {', '.join(entry.packages)}: a run of the bench makes it")
+    server = EmbeddingServer(HashingEmbedder())
+    with ExtractionDouble(server) as double:
+        settings = server.settings(tmp_path)
+        if entry.not_measured:  # it needs a model
+            settings = replace(settings, embedder=double.url)
+        assert list(violations(entry, settings)) == []
+        assert bool(double.asked) == bool(entry.not_measured)
+    server.close()

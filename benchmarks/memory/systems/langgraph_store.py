@@ -7,21 +7,18 @@ from collections.abc import Sequence
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
-from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question, Settings
+from benchmarks.memory.protocol import Adapter, Found, Hit, Item, Question
 from benchmarks.memory.systems.openai_vectors import embed
 
 _NAMESPACE = ("memories", "user")
 
 
 class LangGraphStore(Adapter):
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
     def reset(self) -> None:
         def vectors(texts: Sequence[str]) -> list[list[float]]:
-            return embed(self._settings, texts)
+            return embed(self.settings, texts)
 
-        self._store = InMemoryStore(index={"dims": self._settings.dimensions, "embed": vectors, "fields": ["text"]})
+        self._store = InMemoryStore(index={"dims": self.settings.dimensions, "embed": vectors, "fields": ["text"]})
 
     def ingest(self, items: Sequence[Item]) -> None:
         self._store.batch([PutOp(_NAMESPACE, item.id, {"text": item.line}) for item in items])

@@ -12,8 +12,6 @@ _USER = "bench"
 
 
 class Mem0(Adapter):
-    infer = False
-
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._memory = Memory.from_config(self.configuration())
@@ -41,8 +39,16 @@ class Mem0(Adapter):
     def ingest(self, items: Sequence[Item]) -> None:
         for item in items:
             message = {"role": "user", "content": item.line}
-            self._memory.add([message], user_id=_USER, infer=self.infer, metadata={"item": item.id})
+            self._memory.add([message], user_id=_USER, infer=False, metadata={"item": item.id})
 
     def search(self, question: Question, k: int, tokens: int) -> Found:
         found = self._memory.search(question.text, filters={"user_id": _USER}, top_k=k)["results"]
         return Found([Hit((hit.get("metadata") or {}).get("item", ""), hit["score"], hit["memory"]) for hit in found])
+
+
+class Mem0Extraction(Mem0):
+    """mem0 as it is meant: a model extracts facts from each item, and these are found, by their texts."""
+
+    def ingest(self, items: Sequence[Item]) -> None:
+        for item in items:
+            self._memory.add([{"role": "user", "content": item.line}], user_id=_USER)
