@@ -361,18 +361,18 @@ class WhyNot:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCopy:
-    """A copy that ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time, "unfinished", "store" or
-    "history".
+    """A copy that ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time, "unfinished", "store",
+    "history" or "server".
 
     An unfinished one is being written by another process now, or was left by a killed one and could not be removed. A
     store with data alone and a history of one's own (*path* is the class) deleted what was forgotten, and cannot prove
-    that the bytes are gone.
+    that the bytes are gone; nor can a server (*path* is its kind), and *note* says where they may be.
 
     *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
     at its *path* any more.
     """
 
-    kind: Literal["export", "backup", "unfinished", "store", "history"]
+    kind: Literal["export", "backup", "unfinished", "store", "history", "server"]
     path: str
     at: datetime | None = None
     removed: bool = False

@@ -226,6 +226,10 @@ class Database(Protocol):
     def dialect(self) -> Dialect:
         """The expressions in which its SQL differs from others'."""
 
+    @property
+    def unreached(self) -> str:
+        """What erasing here cannot reach, in words for a receipt; empty where every byte is seen to."""
+
     def attach(self, component: Component) -> None:
         """Bring the tables of *component* to their newest version in one transaction, all or nothing.
 

@@ -46,7 +46,7 @@ class ExternalCopies:
     def list(self, namespace: str) -> list[ExternalCopy]:
         """Return the exports of *namespace*, the oldest first, then the backups; a missing file has a note.
 
-        Last comes a store with data alone: what becomes of its bytes is not known here.
+        Last comes a server, or a store with data alone: what becomes of its bytes is not known here.
         """
         copies = [
             ExternalCopy("export", str(change.new.get("path", "")), export.at)
@@ -60,6 +60,8 @@ class ExternalCopies:
             folders = {Path(copy.path).parent for copy in copies if copy.path != STREAM_PATH}
             copies += _unfinished_copies(folders | {database.path.parent})
         copies = [replace(copy, note=_note(copy.path)) for copy in copies]
+        if (database := self.entries.database) is not None and database.unreached:
+            copies.append(ExternalCopy("server", database.dialect.name, note=database.unreached))
         if self.entries.lifecycle_store is None:
             copies.append(ExternalCopy("store", type(self.entries.store).__name__, note=_UNPROVED_NOTE))
         return copies

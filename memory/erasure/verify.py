@@ -27,7 +27,7 @@ from tellback.memory.messages import QUOTES, USED
 from tellback.memory.partitions import prefix_of
 from tellback.memory.results import ErasureVerification, Receipt, Remnant
 from tellback.memory.validation import checked_text
-from tellback.vectorstore import FileDatabase
+from tellback.vectorstore import Database, FileDatabase
 from tellback.vectorstore.sqlite import unfinished_files
 
 _FILE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
@@ -73,7 +73,10 @@ def verify_erasure(
         or not forgotten.isdisjoint(row.memory for row in package.messages)
     ]
     database = entries.database
-    if not isinstance(database, FileDatabase):
+    if database is not None and database.unreached:
+        mentions = _mentions_in_tables(database, receipt.namespace)
+        search = ErasureVerification(notes=(database.unreached,))
+    elif not isinstance(database, FileDatabase):
         mentions = _mentions_in_store(entries, receipt.namespace)
         search = ErasureVerification(notes=(_unsearched_note(entries),))
     else:
@@ -105,7 +108,7 @@ def _mentions_in_store(entries: EntryStore, namespace: str) -> Iterator[_Mention
         yield "history", True, chain(_ids_in(row.memory), _referred_ids(row.message.metadata))
 
 
-def _mentions_in_tables(database: FileDatabase, namespace: str) -> Iterator[_Mentions]:
+def _mentions_in_tables(database: Database, namespace: str) -> Iterator[_Mentions]:
     """Yield the mentions in the rows of every table, those of other namespaces apart."""
     for table, owner, values in _searched_rows(database):
         if owner is None or owner == namespace or owner.startswith(prefix_of(namespace)):
@@ -113,13 +116,13 @@ def _mentions_in_tables(database: FileDatabase, namespace: str) -> Iterator[_Men
             yield table, owner is not None, ids
 
 
-def _searched_rows(database: FileDatabase) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+def _searched_rows(database: Database) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     """Yield the rows that no forgotten id or text may be in: table, namespace (None without one), values by column."""
     with database.read() as connection:
-        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        names = connection.execute(database.dialect.tables)
         tables = [str(name) for (name,) in names if name not in _EXEMPT_TABLES and not str(name).startswith("held")]
         for table in tables:
-            columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
+            columns = [str(name) for (name,) in connection.execute(database.dialect.columns, (table,))]
             owner_query = _OWNER_QUERIES.get(table)
             for values in connection.execute(owner_query or f'SELECT * FROM "{table}"'):
                 row = dict(zip(columns, values[-len(columns) :], strict=True))

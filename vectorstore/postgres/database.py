@@ -60,6 +60,10 @@ from tellback.vectorstore.types import Compaction, Finding
 DEFAULT_SCHEMA: Final = "tellback"
 _BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _VERSIONS: Final = "SELECT coalesce(sum(version), 0)::bigint FROM components"
+_UNREACHED: Final = (
+    "the rows are deleted; their bytes stay in the server's files until it uses the room again (compact clears it),"
+    " and in its write-ahead log, its replicas and its backups for as long as those are kept"
+)
 _NO_FILE: Final = (-1, -1)
 _LONGEST_NAME: Final = 63
 
@@ -105,6 +109,11 @@ class PostgresDatabase:
     def lasting(self) -> bool:
         """Return True."""
         return True
+
+    @property
+    def unreached(self) -> str:
+        """As ``Database.unreached``."""
+        return _UNREACHED
 
     @property
     def dialect(self) -> Dialect:

@@ -108,6 +108,11 @@ class SqliteDatabase:
         return self._transactions.read_only
 
     @property
+    def unreached(self) -> str:
+        """Return an empty text."""
+        return ""
+
+    @property
     def dialect(self) -> Dialect:
         """As ``Database.dialect``."""
         return SQLITE

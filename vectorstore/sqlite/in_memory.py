@@ -83,6 +83,11 @@ class InMemoryDatabase:
         return False
 
     @property
+    def unreached(self) -> str:
+        """Return an empty text."""
+        return ""
+
+    @property
     def dialect(self) -> Dialect:
         """As ``Database.dialect``."""
         return SQLITE

@@ -1,0 +1,112 @@
+"""A memory on a server: the same calls as on a file, two workers on one memory, and what is said of erased bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback.memory import HashingEmbedder, LongTermMemory, Memory, Message, open_memory, run_sync
+from tellback.vectorstore import UnsupportedError
+from tests.support.postgres import PostgresServer
+
+TEXTS = ["I moved to Lisbon in May.", "My dentist is Doctor Weber.", "The cellar has a quagga in it."]
+
+
+@pytest.fixture
+def worker(postgres: PostgresServer, tmp_path: Path) -> Callable[[], Any]:
+    @contextmanager
+    def opened() -> Iterator[LongTermMemory]:
+        memory = open_memory(postgres.address(tmp_path), embedder=HashingEmbedder())
+        try:
+            yield memory
+        finally:
+            run_sync(memory.close())
+
+    return opened
+
+
+def texts(memory: LongTermMemory, question: str, **options: Any) -> list[str]:
+    return [hit.memory.text for hit in run_sync(memory.recall(question, **options)).hits]
+
+
+def test_what_one_worker_remembers_another_recalls_at_its_next_call(worker: Callable[[], Any]) -> None:
+    with worker() as one, worker() as two:
+        for text in TEXTS:
+            run_sync(one.remember(text))
+            assert texts(two, text)[0] == text
+        (id,) = [memory.id for memory in run_sync(two.list()) if "dentist" in memory.text]
+        run_sync(two.correct(id, "My dentist is Doctor Bauer."))
+        assert texts(one, "Who is my dentist?")[0] == "My dentist is Doctor Bauer."
+        run_sync(one.undo(run_sync(one.operations())[0].id))
+        assert texts(two, "Who is my dentist?")[0] == "My dentist is Doctor Weber."
+    with worker() as again:
+        assert sorted(memory.text for memory in run_sync(again.list())) == sorted(TEXTS)
+        assert again.store.verify() == []
+
+
+def test_answers_on_a_server_equal_those_of_a_file(worker: Callable[[], Any], tmp_path: Path) -> None:
+    file = open_memory(tmp_path / "m.db", embedder=HashingEmbedder())
+    with worker() as server:
+        for number, text in enumerate(TEXTS * 3):
+            memory = Memory(f"{text} Number {number}.", id=f"m{number}", tags=["a"] if number % 2 else [])
+            for home in (file, server):
+                run_sync(home.remember(memory))
+        for question in ("Where do I live?", "dentist", "Number 4", "cellar quagga"):
+            results = [run_sync(home.recall(question, k=5)).hits for home in (file, server)]
+            scored = [[(hit.memory.id, round(hit.score, 6)) for hit in hits] for hits in results]
+            assert scored[0] == scored[1], question
+    run_sync(file.close())
+
+
+def test_writers_of_many_workers_lose_no_memory_and_fold_the_same_text_once(worker: Callable[[], Any]) -> None:
+    def remember(number: int) -> None:
+        with worker() as memory:
+            for text in TEXTS:
+                run_sync(memory.remember(text, namespace="shared"))
+                run_sync(memory.remember(f"{text} Number {number}.", namespace=f"own{number}"))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(remember, range(4)))
+    with worker() as memory:
+        assert sorted(item.text for item in run_sync(memory.list(namespace="shared"))) == sorted(TEXTS)
+        for number in range(4):
+            assert len(run_sync(memory.list(namespace=f"own{number}"))) == 3
+        assert memory.store.verify() == []
+
+
+def test_a_turn_keeps_its_messages_and_their_memories_in_one_transaction(worker: Callable[[], Any]) -> None:
+    with worker() as memory:
+        turn = [Message.user("I keep bees in the garden."), Message.assistant("Noted.")]
+        run_sync(memory.remember_turn("s", turn))
+        assert [kept.message.text for kept in run_sync(memory.conversations.load("s"))] == [m.text for m in turn]
+        assert texts(memory, "bees")[0] == "I keep bees in the garden."
+
+
+def test_a_forgetting_leaves_no_row_and_its_receipt_names_what_a_server_keeps(worker: Callable[[], Any]) -> None:
+    with worker() as memory:
+        for text in TEXTS:
+            run_sync(memory.remember(text))
+        texts(memory, "quagga")
+        (id,) = [item.id for item in run_sync(memory.list()) if "quagga" in item.text]
+        receipt = run_sync(memory.forget([id]))
+        assert [(copy.kind, copy.path) for copy in receipt.unreached] == [("server", "postgresql")]
+        assert "write-ahead log" in receipt.unreached[0].note
+        assert not any("quagga" in text for text in texts(memory, "quagga"))
+        verified = run_sync(memory.verify_forgotten(receipt))
+        assert verified.left == ()
+        assert receipt.unreached[0].note in verified.notes
+        with memory.database.read() as connection:
+            for (table,) in connection.execute(connection.dialect.tables):
+                rows = connection.execute(f"SELECT * FROM {table}")
+                assert not [row for row in rows if "quagga" in repr(row)], table
+
+
+def test_a_backup_into_a_file_is_refused_by_name(worker: Callable[[], Any]) -> None:
+    with worker() as memory, pytest.raises(UnsupportedError, match="in no file"):
+        asyncio.run(memory.backup())
