@@ -59,21 +59,31 @@ def _toml_value(name: str, value: Any) -> str:
     return json.dumps(plain, ensure_ascii=False)
 
 
-def _replace_settings(path: Path, lines: Mapping[str, str | None]) -> bool:
-    """Set each name in the file at *path* to its TOML value, or take it out (None); return whether the file changed."""
+def replace_text(path: Path, text: str) -> None:
+    """Write *text* to the file *path*, whole or not at all.
+
+    A link is followed, so that a folder of dotfiles keeps its file. A file that was there keeps its mode; a new one is
+    private (0600).
+    """
     from tellback.vectorstore.sqlite import atomic_write
 
-    target = path.resolve()  # a link is followed, so that a folder of dotfiles keeps its file
+    target = path.resolve()
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(target, token=os.urandom, replace=True) as new:
+        new.write_bytes(text.encode())
+        new.chmod(mode)
+
+
+def _replace_settings(path: Path, lines: Mapping[str, str | None]) -> bool:
+    """Set each name in the file at *path* to its TOML value, or take it out (None); return whether the file changed."""
     try:
-        before = after = target.read_text(encoding="utf-8") if target.exists() else ""
+        before = after = path.read_text(encoding="utf-8") if path.exists() else ""
         for name, value in lines.items():
             after = with_setting(after, name, value)
         if after == before:
             return False
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        with atomic_write(target, token=os.urandom, replace=True) as private:
-            private.write_text(after, encoding="utf-8")
-            private.chmod(mode)
+        replace_text(path, after)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: not TOML: {error}; nothing was changed") from error
     except (OSError, UnicodeDecodeError) as error:

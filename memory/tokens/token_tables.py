@@ -89,16 +89,11 @@ def keep_table(table: str, data: bytes, cache: Path | None = None) -> Path:
     if hashlib.sha256(data).hexdigest() != TABLE_HASHES[table]:
         raise TokenizerUnavailable(f"what came as token table {table} is not it: {len(data)} bytes of another hash")
     folder = default_cache() if cache is None else cache
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=folder)
-    part = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        return part.replace(folder / _file_name(table))
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    from tellback.vectorstore.sqlite import atomic_write
+
+    with atomic_write(folder / _file_name(table), token=os.urandom, replace=True) as part:
+        part.write_bytes(data)
+    return folder / _file_name(table)
 
 
 def _users_cache() -> Path | None:

@@ -10,13 +10,13 @@ import difflib
 import glob
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from tellback.agent.assistant.config_file import replace_text
 from tellback.memory import ArgumentError
 
 _BACKUP_MARK: Final = ".before-tellback-"
@@ -107,7 +107,7 @@ def write_changes(changes: Sequence[FileChange], *, now: datetime) -> list[FileC
                 with contextlib.suppress(OSError):  # other files are in the folder
                     change.path.parent.rmdir()
             else:
-                _replace(change.path, change.after)
+                replace_text(change.path, change.after)
             written.append(replace(change, backup=backup))
     return written
 
@@ -126,21 +126,3 @@ def _back_up(path: Path, now: datetime) -> Path:
         backup.chmod(target.stat().st_mode & 0o777)
         return backup
     raise FileExistsError(stem)
-
-
-def _replace(path: Path, text: str) -> None:
-    target = path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    new = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        new.chmod(mode)
-        new.replace(target)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
