@@ -193,8 +193,14 @@ async def _refuse(send: Send, status: int, reason: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def serve_application(application: Application, listening: socket.socket) -> None:
-    """Serve *application* on a socket that is *listening*, until a signal comes."""
+async def serve_application(
+    application: Application,
+    listening: socket.socket,
+    ended: asyncio.Future[Any],
+    *,
+    admits: Callable[[socket.socket], bool] = lambda connection: True,
+) -> None:
+    """Serve *application* on a socket that is *listening*, until it has *ended*; *admits* tells whose connections."""
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -205,6 +211,8 @@ async def serve_application(application: Application, listening: socket.socket) 
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            if not admits(transport.get_extra_info("socket")):
+                transport.close()
             self.limit()
 
         def data_received(self, data: bytes) -> None:
@@ -242,9 +250,8 @@ async def serve_application(application: Application, listening: socket.socket) 
             ws="none",
         )
     )
-    with ending_signals() as signalled:
-        signalled.add_done_callback(lambda _: setattr(listener, "should_exit", True))
-        await listener.serve(sockets=[listening])
+    ended.add_done_callback(lambda _: setattr(listener, "should_exit", True))
+    await listener.serve(sockets=[listening])
 
 
 def read_or_make_token(path: Path) -> str:

@@ -86,6 +86,7 @@ class NeighborItem(Result):
 
     id: str
     text: str
+    kind: str
     speaker: str | None
     role: str | None
 

@@ -84,7 +84,8 @@ async def serve_http(
     """
     listening = listen(host, port)
     on_ready(address_of(listening, host) + MCP_PATH)
-    await serve_application(http_application(server, host=host, token=token), listening)
+    with ending_signals() as signalled:
+        await serve_application(http_application(server, host=host, token=token), listening, signalled)
 
 
 def http_application(server: Server[Any], *, host: str, token: str) -> Application:

@@ -1,6 +1,6 @@
 """The desk that all doors of a memory share: what is seen there, and whose consent a change needs.
 
-Inner parts, on no face: ``tellback.agent.desk``.
+Inner parts, on no face: ``tellback.agent.desk.consent``, ``tellback.agent.desk.desk``.
 """
 
 from __future__ import annotations

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -27,7 +25,7 @@ from tellback.agent.assistant.wiring import open_configured_memory
 from tellback.agent.http_listener import RequestGuard, address_of, listen, serve_application
 from tellback.memory import Memory, open_memory
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="ended by a signal")]
+pytestmark = pytest.mark.anyio
 TOKEN = "a-token-of-the-test"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 API = "/api/v1"
@@ -40,12 +38,13 @@ async def served(path: Path) -> AsyncIterator[httpx.AsyncClient]:
     memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
     with listen("127.0.0.1", 0) as listening:
         guard = RequestGuard(create_app(memory), "127.0.0.1", TOKEN, {f"{API}/documents": 100_000}, open=("/healthz",))
-        serving = asyncio.create_task(serve_application(guard, listening))
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(serve_application(guard, listening, ended))
         address = address_of(listening, "127.0.0.1")
         async with httpx.AsyncClient(base_url=address, headers=BEARER, trust_env=False) as client:
             assert (await client.get("/healthz")).status_code == 200
             yield client
-        signal.raise_signal(signal.SIGHUP)
+        ended.set_result(None)
         await serving
 
 

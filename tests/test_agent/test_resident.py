@@ -1,10 +1,12 @@
-"""The resident process: its commands answer as their own processes do, its bounds, and its end.
+"""The resident server: its answers are those of a process of one's own, its bounds, and its end.
 
-Inner parts, on no face: ``tellback.agent.assistant.resident``, ``tellback.agent.assistant.cli.hosted_commands``.
+Inner parts, on no face: ``tellback.agent.assistant.resident``, ``tellback.agent.assistant.server.resident``,
+``tellback.agent.http_listener``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -18,13 +20,14 @@ from typing import Any
 
 import pytest
 
-from tellback.agent.assistant.cli.hosted_commands import HostedCommands
+pytest.importorskip("uvicorn", reason="the extra 'web' is not installed")
+
 from tellback.agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
 from tellback.agent.assistant.resident import client, wire
-from tellback.agent.assistant.resident.client import command_name
-from tellback.agent.assistant.resident.host import route_standard_streams
+from tellback.agent.assistant.resident.client import hook_parts
 from tellback.agent.assistant.resident.memory_pool import MOST_OPEN
-from tellback.agent.assistant.resident.server import ResidentServer
+from tellback.agent.assistant.server.resident import ResidentServer
+from tellback.agent.http_listener import serve_application
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
@@ -33,63 +36,56 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Resident:
-    """A resident in a thread of the test, asked over its socket."""
+    """A resident server in a thread of the test, asked over its socket."""
 
     def __init__(self, idle: float = 60.0) -> None:
         path = wire.socket_path(os.environ)
         assert path is not None
         self.path = path
-        self.commands = HostedCommands()
-        self.commands.idle = idle
         self.withdrawn = 0
-        self._routed = False
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(64)
-        self.server = ResidentServer(listener, path, commands=self.commands, on_withdrawn=self._withdraw)
-        self.ended: list[str] = []
-        self._thread = threading.Thread(target=lambda: self.ended.append(self.server.serve()))
+        self.server = ResidentServer(path, on_withdrawn=self._withdraw, idle=idle)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(listener)))
         self._thread.start()
+
+    async def _serve(self, listener: socket.socket) -> None:
+        watching = asyncio.ensure_future(self.server.watch())
+        await serve_application(self.server, listener, watching, admits=wire.peer_is_own)
 
     def _withdraw(self) -> None:
         self.withdrawn += 1
 
-    def ask(self, **request: Any) -> tuple[dict[str, Any], bytes]:
+    def ask(self, target: str, **request: Any) -> tuple[int, dict[str, Any]]:
         connection = wire.connect(self.path, seconds=30)
         assert connection is not None
-        return wire.exchange(connection, request)
+        return wire.ask(connection, target, request)
 
-    def run(self, *arguments: object, **others: Any) -> tuple[dict[str, Any], bytes]:
-        if not self._routed:  # in the test itself: between fixture and test pytest puts other streams there
-            route_standard_streams()
-            self._routed = True
-        request = {
-            "kind": "run",
-            "arguments": [*map(str, arguments)],
-            "environment": {},
-            "identity": wire.identity(os.environ),
-            "folder": str(Path.cwd()),
-            "terminals": [False, False],
-            "terminal": None,
-            "columns": 80,
-        }
-        return self.ask(**{**request, **others})
+    def recall(self, memory: object, question: str, **others: Any) -> tuple[int, dict[str, Any]]:
+        asker = {"environment": {}, "identity": wire.identity(os.environ), "folder": str(Path.cwd())}
+        asked = {"flags": {"memory": str(memory)}, "question": question, "k": 5, "options": {}}
+        return self.ask("/recall", **{**asker, **asked, **others})
+
+    def texts(self, *asked: Any, **others: Any) -> list[str]:
+        status, answer = self.recall(*asked, **others)
+        assert status == 200
+        return [hit["text"] for hit in answer["found"]["hits"]]
 
     def stop(self) -> str:
         self.server.stop("the test is over")
         reason = self.wait()
-        self.commands.close()
+        self.server.pool.release()
         return reason
 
     def wait(self) -> str:
         self._thread.join(60)
-        return self.ended[0]
+        return self.server.ended
 
 
 @pytest.fixture
 def resident(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resident]:
-    for name in ("stdin", "stdout", "stderr"):
-        monkeypatch.setattr(sys, name, getattr(sys, name))
+    monkeypatch.setenv(wire.IDLE_VARIABLE, "60")
     running = Resident()
     yield running
     running.stop()
@@ -107,82 +103,94 @@ def told(tellback: CommandLine) -> CommandLine:
     [
         ("recall", "Where does Ana live?"),
         ("recall", "Zoë", "--json", "--explain"),
-        ("recall", "When was the boiler serviced?", "-k", "1", "--full", "--explain"),
+        ("recall", "When was the boiler serviced?", "-k", "1", "--full"),
+        ("recall", "Where does Ana live?", "--around", "1", "--as-of", "2027-01-01"),
         ("search", "a submarine"),
     ],
 )
-def test_a_command_prints_the_same_bytes_as_in_a_process_of_its_own(
-    arguments: tuple[str, ...], told: CommandLine, resident: Resident
+def test_a_recall_prints_the_same_bytes_as_in_a_process_of_its_own(
+    arguments: tuple[str, ...], told: CommandLine, resident: Resident, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = told(*arguments)
-    head, printed = resident.run("--memory", told.path, *arguments)
-    assert head["outcome"] == "done"
-    assert (printed[: head["stdout"]].decode(), printed[head["stdout"] :].decode()) == (alone.out, alone.err)
+    by_server = told(*arguments)
+    assert resident.server.served == 1
+    monkeypatch.setenv(wire.IDLE_VARIABLE, "0")
+    assert told(*arguments) == by_server
+    assert resident.server.served == 1
 
 
-def test_a_command_that_fails_or_belongs_to_another_home_is_left_to_its_own_process(
+def test_a_question_that_fails_or_belongs_to_another_home_is_left_to_its_own_process(
     told: CommandLine, resident: Resident
 ) -> None:
-    for arguments in (("recall",), ("--memory", "missing.db", "recall", "Ana"), ("recall", "Ana", "--as-of", "never")):
-        assert resident.run(*arguments)[0] == {"outcome": "not here"}
     other = [*wire.identity(os.environ), "HOME=/elsewhere"]
-    assert resident.run("--memory", told.path, "recall", "Ana", identity=other)[0] == {"outcome": "not here"}
+    refused = [
+        resident.recall("missing.db", "Ana"),
+        resident.recall(told.path, "Ana", options={"as_of": "never"}),
+        resident.recall(told.path, "Ana", options={"unknown": 1}),
+        resident.recall(told.path, "Ana", identity=other),
+        resident.ask("/nothing", identity=wire.identity(os.environ)),
+    ]
+    assert [status for status, _ in refused] == [404] * 5
+    assert not Path("missing.db").exists()
+    missing = told("--memory", "missing.db", "recall", "Ana")
+    assert "no memory is here yet" in missing.err
 
 
 def test_concurrent_requests_see_their_own_namespace_settings_and_folder(told: CommandLine, resident: Resident) -> None:
     for number in range(4):
         assert told("--namespace", f"n{number}", "remember", f"The code of door {number} is red.").code == 0
     Path("config.toml").write_text('namespace = "n3"\n')
-    asked = ("recall", "What is the code of the door?", "--full")
     requests: list[dict[str, Any]] = [{"environment": {"TELLBACK_NAMESPACE": f"n{number}"}} for number in range(3)]
     requests += [{"environment": {CONFIG_VARIABLE: "config.toml"}}]
-
-    def door(number: int) -> bytes:
-        head, printed = resident.run("--memory", "m.db", *asked, **requests[number % 4])
-        return printed[: head["stdout"]]
-
     with ThreadPoolExecutor(8) as threads:
-        doors = [*threads.map(door, range(24))]
-    for number, printed in enumerate(doors):
-        assert [f"door {other}".encode() in printed for other in range(4)] == [n == number % 4 for n in range(4)]
+        asked = [requests[number % 4] for number in range(24)]
+        doors = [*threads.map(lambda own: resident.texts("m.db", "What is the code of the door?", **own), asked)]
+    assert doors == [[f"The code of door {number % 4} is red."] for number in range(24)]
 
 
 def test_the_next_request_sees_writes_and_file_replacements_of_other_processes(
     told: CommandLine, resident: Resident, tmp_path: Path
 ) -> None:
-    asked = ("--memory", told.path, "recall", "Where does Ana live?", "-k", "1")
-    assert b"Porto" in resident.run(*asked)[1]
+    asked = (told.path, "Where does Ana live?")
+    assert "Porto" in resident.texts(*asked)[0]
     assert told("remember", "My sister Ana lives in Braga now.").code == 0
-    assert b"Braga" in resident.run(*asked)[1]
+    assert any("Braga" in text for text in resident.texts(*asked)[:2])
     assert told("--memory", "other.db", "remember", "My sister Ana lives in Faro.").code == 0
     log = Path(f"{told.path}-wal")
     assert wait_until(lambda: not log.exists() or not log.stat().st_size), "the file cannot be moved while it has a log"
     Path("other.db").replace(told.path)
-    assert b"Faro" in resident.run(*asked)[1]
-    assert resident.ask(kind="status")[0]["memories"] == [str(told.path)]
+    assert "Faro" in resident.texts(*asked)[0]
+    assert resident.ask("/status")[1]["memories"] == [str(told.path)]
 
 
 def test_open_memories_of_a_resident_are_limited(tellback: CommandLine, resident: Resident) -> None:
     for number in range(MOST_OPEN + 2):
         tellback("--memory", f"m{number}.db", "remember", f"The number is {number}.")
-        assert str(number).encode() in resident.run("--memory", f"m{number}.db", "recall", "What is the number?")[1]
-    assert len(resident.commands.open_paths()) == MOST_OPEN
+        assert resident.texts(f"m{number}.db", "What is the number?") == [f"The number is {number}."]
+    assert len(resident.server.pool.open_paths()) == MOST_OPEN
 
 
 def test_an_invalid_or_too_long_request_does_not_stop_the_resident(resident: Resident) -> None:
-    for message in (b"", b"no JSON\n", b"[]\n", b"x" * (wire.REQUEST_LIMIT + 1)):
+    length = wire.REQUEST_LIMIT + 1
+    messages = (
+        b"",
+        b"no HTTP\r\n\r\n",
+        b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /status HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n[]",
+        b"POST /hook HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (length, b"x" * length),
+    )
+    for message in messages:
         connection = wire.connect(resident.path, seconds=30)
         assert connection is not None
         with connection, suppress(OSError):
             connection.sendall(message)
             connection.shutdown(socket.SHUT_WR)
-            assert connection.recv(1) == b""
-    assert resident.run("nonsense")[0] == {"outcome": "not here"}
-    assert resident.ask(kind="status")[0]["pid"] == os.getpid()
+            answer = connection.recv(65536)
+            assert not answer or b" 4" in answer[:13] or b" 5" in answer[:13]
+    assert resident.ask("/status")[1]["pid"] == os.getpid()
 
 
 def test_a_resident_of_another_version_withdraws_at_once(resident: Resident) -> None:
-    assert resident.ask(protocol=0)[0]["outcome"] == "outdated"
+    assert resident.ask("/status", protocol=0)[0] == 409
     assert (resident.withdrawn, Path(resident.path).exists()) == (1, False)
     assert resident.stop() == "its code was changed"
 
@@ -228,18 +236,20 @@ def test_a_request_hands_over_every_variable_of_the_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "name"),
+    ("line", "parts"),
     [
-        ("hook claude-code Stop", "hook"),
-        ("--memory hook recall x", "recall"),
-        ("--memory=m.db --offline --json search x", "search"),
-        ("--debug hook claude-code Stop", ""),
-        ("--version", ""),
-        ("", ""),
+        ("hook claude-code Stop", ({}, ["claude-code", "Stop"])),
+        ("--memory hook recall x", None),
+        ("--memory=m.db --offline --json hook x", ({"memory": "m.db", "offline": True}, ["x"])),
+        ("--memory m.db hook x y", ({"memory": "m.db"}, ["x", "y"])),
+        ("remember hook", None),
+        ("--debug hook claude-code Stop", None),
+        ("--memory", None),
+        ("", None),
     ],
 )
-def test_the_command_name_is_found_among_global_options(line: str, name: str) -> None:
-    assert command_name(line.split()) == name
+def test_a_hook_is_found_among_global_options(line: str, parts: object) -> None:
+    assert hook_parts(line.split()) == parts
 
 
 def test_the_client_of_the_resident_imports_no_heavy_library(tmp_path: Path) -> None:

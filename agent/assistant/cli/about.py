@@ -9,7 +9,7 @@ import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
 from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
-from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption, YesOption
 from tellback.agent.assistant.cli.output import (
     format_count,
@@ -80,7 +80,7 @@ def _list_missing(opened: OpenedMemory, limit: int, *, full: bool, json: bool) -
     if not memories:
         print_text("Every memory says what it is about.")
         return
-    keep_listing("memories", opened, [memory.id for memory in page], [memory.revision for memory in page])
+    keep_memories(opened.settings, page)
     print_text(f"{format_count(len(memories), 'memory', 'memories')} without a line:")
     rows = [(str(n), memory.id if full else short_id(memory.id), memory.text) for n, memory in enumerate(page, start=1)]
     print_table(("#", "id", "text"), rows, whole=2, full=full)

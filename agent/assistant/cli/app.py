@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from tellback.agent.assistant.cli.errors import (
 )
 from tellback.agent.assistant.cli.output import escape_unencodable, print_note
 from tellback.agent.assistant.local_time import load_zone_by
+
+if TYPE_CHECKING:
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 app = typer.Typer(
     name="tellback",
@@ -85,7 +88,8 @@ def read_global_options(
 ) -> None:
     """A memory for AI agents that you own: one file on your disk, found again with its source."""
     flags = {"memory": memory, "namespace": namespace, "offline": offline, "language": language, "model": model}
-    context.obj = GlobalOptions(flags=flags, debug=debug, json=json)
+    lent = context.obj.lent if isinstance(context.obj, GlobalOptions) else None
+    context.obj = GlobalOptions(flags=flags, debug=debug, json=json, lent=lent)
     load_zone_by(context.obj.configuration)
     if context.invoked_subcommand is None:
         _greet(context)
@@ -131,16 +135,19 @@ _list_by_default(config_app, "config:list_settings", "Look at settings, and chan
 
 @functools.cache
 def _command() -> Callable[..., object]:
-    """Return the root command; it is slow to build, and a resident runs it many times."""
+    """Return the root command; it is slow to build, and a chat runs it many times."""
     command: Callable[..., object] = typer.main.get_command(app)
     return command
 
 
-def run_command_line(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; None takes the arguments of the process."""
+def run_command_line(arguments: Sequence[str] | None = None, *, lent: OpenedMemory | None = None) -> int:
+    """Run the command line and return its exit code; None takes the arguments of the process.
+
+    *lent* is an open memory that the command uses.
+    """
     escape_unencodable()
     try:
-        code = _command()(args=arguments, prog_name="tellback", standalone_mode=False)
+        code = _command()(args=arguments, prog_name="tellback", standalone_mode=False, obj=GlobalOptions(lent=lent))
         sys.stdout.flush()
     except UsageError as error:
         if str(error).startswith("Usage:"):

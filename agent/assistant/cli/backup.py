@@ -24,7 +24,6 @@ from tellback.agent.assistant.cli.output import (
 )
 from tellback.agent.assistant.cli.resident import end_residents
 from tellback.agent.assistant.local_time import local_now
-from tellback.agent.assistant.resident.host import current_folder
 
 _SHOWN_BYTES = 50_000_000
 """Size of a memory from which a progress bar is shown; a smaller one is copied before the bar could be read."""
@@ -46,7 +45,7 @@ def backup(
     """
     compute_in_one_thread()
     with opened_memory(context) as opened:
-        path = None if file is None else _target(Path(current_folder(), file.expanduser()), opened.settings.memory)
+        path = None if file is None else _target(Path(Path.cwd(), file.expanduser()), opened.settings.memory)
         size = opened.settings.memory.stat().st_size
         with _progress("backup", size, quiet=quiet or json) as on_progress:
             copy = run(opened.memory.backup(path, on_progress=on_progress))
@@ -77,8 +76,8 @@ def restore(
         return
     from tellback.memory.internals import restore_memory
 
-    path = Path(current_folder(), global_options(context).configuration().settings.memory)
-    source = Path(current_folder(), file.expanduser())
+    path = Path(Path.cwd(), global_options(context).configuration().settings.memory)
+    source = Path(Path.cwd(), file.expanduser())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     end_residents()
     size = source.stat().st_size if source.is_file() else 0
@@ -112,7 +111,7 @@ def _list_backups(context: typer.Context, *, json: bool) -> None:
     from tellback.memory.internals import known_backups
     from tellback.vectorstore import NotAStore
 
-    path = Path(current_folder(), global_options(context).configuration().settings.memory)
+    path = Path(Path.cwd(), global_options(context).configuration().settings.memory)
     backups = known_backups(path)
     if not backups and not path.exists():
         raise NotAStore(str(path), "no memory is here yet, and no backup of one; name its file: tellback restore FILE")

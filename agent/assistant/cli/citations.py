@@ -28,7 +28,6 @@ from tellback.agent.assistant.cli.output import (
     print_text,
 )
 from tellback.agent.assistant.cli.short_ids import resolve_id
-from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
@@ -58,7 +57,7 @@ async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitatio
             lines.append(f"[{item.number}] {_link(words, _uri(location, item.page, item.anchor))}")
     marked = {item.number: f"{item.id}:{item.span[0]}-{item.span[1]}" for item in citations}
     if marked:
-        keep_listing("citations", opened, [marked.get(number, "") for number in range(1, max(marked) + 1)])
+        keep_listing("citations", opened.settings, [marked.get(number, "") for number in range(1, max(marked) + 1)])
     return lines
 
 
@@ -75,7 +74,7 @@ def path_from_here(location: str) -> str:
     if "://" in location:
         return location
     try:
-        relative = os.path.relpath(location, current_folder())
+        relative = os.path.relpath(location)
     except ValueError:  # on another drive
         return location
     return location if relative.count("..") > _MOST_UP else relative
@@ -147,7 +146,7 @@ def _find(opened: OpenedMemory, word: str, around: int, collection: str | None) 
     word = f"#{number[1]}" if number is not None else word
     start, end = 0, 0
     if listing_number(word) is not None:
-        id, _ = listed_id("citations", opened, word, changes=False)
+        id, _ = listed_id("citations", opened.settings, word, changes=False)
         if match := _LISTED.fullmatch(id):
             id, start, end = match["id"], int(match["start"]), int(match["end"])
     elif places := [place for base in bases if (place := _by_path(base, word)) is not None]:
@@ -166,7 +165,7 @@ def _by_path(knowledge: KnowledgeBase, word: str) -> tuple[str, int, int] | None
     match = _PLACE.fullmatch(word)
     passages: list[Passage] = []
     if match is not None:
-        path = str(Path(current_folder(), match["path"]).resolve())
+        path = str(Path(Path.cwd(), match["path"]).resolve())
         passages = run(knowledge.passages(match["path"], location=path))
     if match is None or not passages:
         return None

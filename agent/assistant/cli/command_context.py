@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
 from tellback.agent.assistant.cli.output import print_note
 from tellback.agent.assistant.local_time import use_zone
-from tellback.agent.assistant.resident.host import current_environment, current_folder, current_host
 
 if TYPE_CHECKING:
     import typer
@@ -28,12 +26,13 @@ ResultT = TypeVar("ResultT")
 class GlobalOptions:
     """Global options, which hold for all commands and stand before or after one.
 
-    *flags* are settings by name. *json*: print JSON.
+    *flags* are settings by name. *json*: print JSON. *lent* is a memory that is open, for a command of a chat.
     """
 
     flags: Mapping[str, Any] = field(default_factory=dict)
     debug: bool = False
     json: bool = False
+    lent: OpenedMemory | None = None
 
     def configuration(self, *, may_be_missing: bool = False) -> Configuration:
         """Return the configuration of these flags, the environment and the file.
@@ -42,7 +41,7 @@ class GlobalOptions:
         """
         from tellback.agent.assistant.config import load_configuration
 
-        environ = current_environment()
+        environ = os.environ
         configuration = load_configuration(flags=self.flags, environ=environ, may_be_missing=may_be_missing)
         use_zone(configuration.settings.zone)
         return configuration
@@ -89,17 +88,15 @@ def _settings(context: typer.Context | GlobalOptions) -> AssistantSettings:
             f"tellback: the memory of the former version is at {former}: give it as --memory, "
             f"or move {former.parent} to {folder}"
         )
-    memory = Path(current_folder(), configuration.settings.memory)
-    return replace(configuration.settings, memory=memory) if current_host() else configuration.settings
+    return configuration.settings
 
 
 @contextmanager
 def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = False) -> Iterator[OpenedMemory]:
     """Open the configured memory file; a missing one is made only with *create*."""
     settings = _settings(context)
-    if (host := current_host()) is not None:
-        with host.open_memory(settings, create) as lent:
-            yield lent
+    if (lent := global_options(context).lent) is not None:
+        yield lent
         return
     from tellback.agent.assistant.wiring import open_configured_memory
 

@@ -17,7 +17,6 @@ from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
 from tellback.agent.assistant.cli.prompts import hidden_line, read_text_argument
-from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
@@ -101,7 +100,7 @@ def set_setting(
         if not (value := hidden_line(name)):
             raise typer.BadParameter("nothing was given", param_hint="VALUE")
     if name == "memory":
-        value = str(Path(current_folder(), Path(value).expanduser()))
+        value = str(Path(Path.cwd(), Path(value).expanduser()))
     configuration = global_options(context).configuration(may_be_missing=True)
     if name not in KEY_SETTINGS:
         write_settings(configuration.path, {name: value})

@@ -8,7 +8,7 @@ import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
 from tellback.agent.assistant.cli.errors import with_error_report
-from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, JsonOption, LimitOption
 from tellback.agent.assistant.cli.output import (
     format_day,
@@ -38,9 +38,7 @@ def conflicts(
         contradictions = run(opened.desk.conflicts(limit))
         memories = [memory for conflict in contradictions for memory in conflict.memories]
         if not json:
-            keep_listing(
-                "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
-            )
+            keep_memories(opened.settings, memories)
     if json:
         print_json({"conflicts": contradictions})
         return

@@ -34,7 +34,6 @@ from tellback.agent.assistant.cli.output import (
     progress_bar,
 )
 from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
-from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
@@ -355,7 +354,7 @@ def forget_folder(
     words stays: `tellback forget --document NAME` reaches that, too.
     """
     with opened_memory(context) as opened:
-        path = Path(current_folder(), folder).resolve()
+        path = Path(Path.cwd(), folder).resolve()
         bases = run(opened.knowledge_bases(collection))
         listed = [info for base in bases for info in run(base.documents())]
         below = [info.source for info in listed if info.location and Path(info.location).is_relative_to(path)]

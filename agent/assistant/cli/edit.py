@@ -321,7 +321,7 @@ def operations(
         memory = None if of is None else resolve_id(opened, of)
         log_entries = run(opened.desk.operations(memory=memory, before=before, limit=limit + 1))
         if not json:
-            keep_listing("operations", opened, [operation.id for operation in log_entries[:limit]])
+            keep_listing("operations", opened.settings, [operation.id for operation in log_entries[:limit]])
     page, more = log_entries[:limit], len(log_entries) > limit
     if json:
         print_json({"operations": page, "next": page[-1].id if more else None})

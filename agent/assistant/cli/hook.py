@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +19,6 @@ from tellback.agent.assistant.cli.command_context import compute_in_one_thread, 
 from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import format_minute, print_json, print_text
-from tellback.agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.hooks.hook_call import HookReply
@@ -60,7 +60,7 @@ def read_payload(data: bytes) -> Mapping[str, Any]:
 def _folder() -> str:
     """Return the working directory; "" where it was removed, such as that of a former git worktree."""
     try:
-        return current_folder()
+        return str(Path.cwd())
     except FileNotFoundError:
         return ""
 

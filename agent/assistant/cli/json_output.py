@@ -53,11 +53,16 @@ def _fields(value: object, keys: str) -> dict[str, Any]:
     return {key: getattr(value, key) for key in keys.split()}
 
 
+def fields_left_out(*, explain: bool, around: bool) -> set[str]:
+    """Return the fields of a hit that are printed only where they were asked for."""
+    return {*(() if explain else ("parts", "matched")), *(() if around else ("before", "after"))}
+
+
 def found_json(result: RecallResult, *, explain: bool, around: bool) -> dict[str, Any]:
     """Return the result of a recall; *explain*: with the parts of each score, *around*: with each hit's neighbours."""
     from tellback.agent.desk.results import FoundMemories
 
-    left_out = {*(() if explain else ("parts", "matched")), *(() if around else ("before", "after"))}
+    left_out = fields_left_out(explain=explain, around=around)
     return FoundMemories.of(result).model_dump(exclude={"hits": {"__all__": left_out}})
 
 

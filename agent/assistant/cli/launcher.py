@@ -8,14 +8,12 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """Run the command line; what a resident process may answer goes there before anything else is imported."""
+    """Run the command line; a hook goes to the resident server before anything else is imported."""
     _open_closed_streams()
-    from tellback.agent.assistant.resident.client import command_name, run_by_resident
+    from tellback.agent.assistant.resident.client import hook_parts
 
-    if command_name(sys.argv[1:]) == "hook":
+    if hook_parts(sys.argv[1:]) is not None:
         _run_hook()
-    if run_by_resident(sys.argv[1:], os.environ):
-        os._exit(0)  # nothing is left to clean up, and an orderly exit takes a tenth of a hook's time
     from tellback.agent.assistant.cli import main as run
 
     run()
@@ -23,10 +21,10 @@ def main() -> None:
 
 def _run_hook() -> NoReturn:
     """Run a hook and end the process with exit code 0: clients take 2 for a veto, and show the user any other code."""
-    from tellback.agent.assistant.resident.client import run_by_resident
+    from tellback.agent.assistant.resident.client import answer_hook
 
     try:
-        if not run_by_resident(sys.argv[1:], os.environ):
+        if not answer_hook(sys.argv[1:], os.environ):
             from tellback.agent.assistant.cli import main as run
 
             run()

@@ -17,13 +17,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from tellback.agent.assistant.resident.host import current_host
 from tellback.agent.assistant.resident.wire import terminal_name
 
 if TYPE_CHECKING:
     import typer
 
-    from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.agent.assistant.config import AssistantSettings
+    from tellback.memory import Memory
 
 ListingKind: TypeAlias = Literal["memories", "operations", "sessions", "citations"]
 
@@ -44,12 +44,19 @@ def listing_number(word: str) -> int | None:
     return None if match is None else int(match[1] or match[2])
 
 
-def keep_listing(kind: ListingKind, opened: OpenedMemory, ids: Sequence[str], revisions: Sequence[int] = ()) -> None:
+def keep_memories(settings: AssistantSettings, memories: Sequence[Memory]) -> None:
+    """Keep the ids of *memories*, as they were printed."""
+    keep_listing("memories", settings, [memory.id for memory in memories], [memory.revision for memory in memories])
+
+
+def keep_listing(
+    kind: ListingKind, settings: AssistantSettings, ids: Sequence[str], revisions: Sequence[int] = ()
+) -> None:
     """Keep the *ids* and *revisions* of a printed list for its numbers; without a terminal nothing is kept."""
     path = _listing_path()
     if path is None:
         return
-    listing = {**_place(opened), "at": time.time(), "ids": list(ids), "revisions": list(revisions)}
+    listing = {**_place(settings), "at": time.time(), "ids": list(ids), "revisions": list(revisions)}
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _remove_old_files(path.parent)
@@ -60,7 +67,7 @@ def keep_listing(kind: ListingKind, opened: OpenedMemory, ids: Sequence[str], re
         new.replace(path)
 
 
-def listed_id(kind: ListingKind, opened: OpenedMemory, word: str, *, changes: bool) -> tuple[str, int | None]:
+def listed_id(kind: ListingKind, settings: AssistantSettings, word: str, *, changes: bool) -> tuple[str, int | None]:
     """Return the id that the number *word* stands for, and the revision that was listed.
 
     *changes*: the command changes or removes it, so the list must be recent.
@@ -70,7 +77,7 @@ def listed_id(kind: ListingKind, opened: OpenedMemory, word: str, *, changes: bo
     if path is None:
         raise _refusal(word, "numbers are of lists on a terminal; give the id")
     listing = _read(path).get(kind, {})
-    if not listing or {name: listing.get(name) for name in _place(opened)} != _place(opened):
+    if not listing or {name: listing.get(name) for name in _place(settings)} != _place(settings):
         raise _refusal(word, f"nothing was listed on this terminal; `{command}` gives numbers")
     age = time.time() - listing["at"]
     if not 0 <= age <= (_SECONDS_TO_CHANGE if changes else _SECONDS_TO_READ):
@@ -93,14 +100,13 @@ def _refusal(word: str, problem: str) -> typer.BadParameter:
     return typer.BadParameter(problem, param_hint=f"#{word.removeprefix('#')}")
 
 
-def _place(opened: OpenedMemory) -> dict[str, str]:
-    return {"memory": str(opened.settings.memory.absolute()), "namespace": opened.namespace}
+def _place(settings: AssistantSettings) -> dict[str, str]:
+    return {"memory": str(settings.memory.absolute()), "namespace": settings.namespace}
 
 
 def _listing_path() -> Path | None:
     """Return the file of this terminal's lists; None without a terminal."""
-    host = current_host()
-    terminal = terminal_name() if host is None else host.terminal
+    terminal = terminal_name()
     if terminal is None:
         return None
     import platformdirs

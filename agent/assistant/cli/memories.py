@@ -12,7 +12,7 @@ import typer
 from tellback.agent.assistant.cli.command_context import opened_memory, run
 from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.json_output import json_object
-from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import (
     DEFAULT_LIMIT,
     AsOfOption,
@@ -127,7 +127,7 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
         listing = opened.desk.page(order=options.sort, after=options.after, limit=options.limit, **filters)
         page, total = run(listing), run(opened.desk.count(**filters))
         if not options.json:
-            keep_listing("memories", opened, [memory.id for memory in page], [memory.revision for memory in page])
+            keep_memories(opened.settings, page)
     if options.json:
         print_json({"memories": list(page), "total": total, "next": page.next})
         return

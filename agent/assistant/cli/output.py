@@ -21,13 +21,13 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.local_time import to_local
-from tellback.agent.assistant.resident.host import current_environment, current_host
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tellback.memory import LongTermMemory, Memory
     from tellback.memory.internals import MemoryChange, Operation, TermMatch
 
+IN_CHAT: Final[ContextVar[bool]] = ContextVar("in_chat", default=False)
+"""Whether the command was typed in a chat, so that hints name commands with a slash."""
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates
@@ -121,7 +123,7 @@ def print_note(text: str = "", *, command: str = "") -> None:
     A *command* behind it stays in one piece, to be copied.
     """
     line = escape_controls(text)
-    if command and (host := current_host()) is not None and host.in_chat:
+    if command and IN_CHAT.get():
         command = "/" + command.removeprefix("tellback ")
     if command:
         line += " " + escape_controls(command)
@@ -184,12 +186,12 @@ _MIN_TEXT_WIDTH = 20
 
 def is_terminal(stream: TextIO) -> bool:
     """Return whether *stream* is a terminal that knows more than lines of text."""
-    return stream.isatty() and current_environment().get("TERM") != "dumb"
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def has_styles(stream: TextIO) -> bool:
     """Return whether *stream* is a terminal that shows bold and coloured words, and its user wants them."""
-    return is_terminal(stream) and not current_environment().get("NO_COLOR")
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 def console(*, error: bool = False) -> Console:
@@ -202,13 +204,12 @@ def console(*, error: bool = False) -> Console:
 
 def screen_width() -> int:
     """Return the columns of the terminal; 80 where there is none."""
-    host = current_host()
-    return shutil.get_terminal_size().columns if host is None else host.columns
+    return shutil.get_terminal_size().columns
 
 
 def shown_path(path: Path) -> str:
     """Return *path* as people write it, with a tilde for the home."""
-    home = current_environment().get("HOME") or str(Path.home())
+    home = os.environ.get("HOME") or str(Path.home())
     text = str(path)
     return f"~{text[len(home) :]}" if text.startswith(home.rstrip(os.sep) + os.sep) else text
 

@@ -10,7 +10,7 @@ import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
 from tellback.agent.assistant.cli.errors import describe_error, with_error_report
-from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import (
     format_count,
@@ -51,7 +51,7 @@ def profile(
         memories = {entry.memory.id: entry.memory for entry in known}
         numbers = {id: number for number, id in enumerate(memories, start=1)}
         if not json:
-            keep_listing("memories", opened, list(memories), [memory.revision for memory in memories.values()])
+            keep_memories(opened.settings, [*memories.values()])
         asks = opened.settings.model is not None and not rules and bool(known)
         text = _described(opened, known, shown=not json) if asks else None
     if json:

@@ -96,7 +96,7 @@ def recall(
         global_options(context),
         words,
         k,
-        narrow=narrow,
+        narrow=narrow if any((source, type, modified_since, modified_until, collection)) else None,
         explain=explain,
         full=full,
         json=json,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from tellback.agent.assistant.cli.command_context import GlobalOptions, opened_memory, run
 from tellback.agent.assistant.cli.excerpt import excerpt, question_pattern
-from tellback.agent.assistant.cli.json_output import found_json
-from tellback.agent.assistant.cli.listing import keep_listing
+from tellback.agent.assistant.cli.json_output import fields_left_out, found_json
+from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.output import (
     describe_profile,
     format_day,
@@ -26,6 +26,7 @@ from tellback.agent.assistant.cli.output import (
     print_text,
     score_line,
 )
+from tellback.agent.assistant.cli.served_recall import served_recall
 from tellback.agent.assistant.local_time import to_local
 from tellback.agent.short_ids import short_id
 
@@ -53,24 +54,33 @@ def print_recall(
 
     *narrow* returns further options that need the open memory.
     """
-    explain = options.get("explain", False)
-    with opened_memory(settings) as opened:
-        narrowed: RecallOptions = {} if narrow is None else narrow(opened)
-        options |= narrowed
-        result = run(opened.desk.recall(question, k, **options))
-        if not json:
-            memories = [hit.memory for hit in result]
-            keep_listing(
-                "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
-            )
-        language = opened.analyzer.language
-        profile = describe_profile(opened.memory) if explain and not json else ""
+    explain, profile = options.get("explain", False), ""
+    # What stands behind an explanation in words is asked of the memory itself.
+    is_servable = narrow is None and (json or not explain)
+    served = served_recall(settings.flags, question, k, options) if is_servable else None
+    if served is not None and json:
+        left_out = fields_left_out(explain=explain, around=bool(options.get("neighbours")))
+        hits = [{name: value for name, value in hit.items() if name not in left_out} for hit in served.found["hits"]]
+        print_json({**served.found, "hits": hits})
+        return
+    if served is not None:
+        result, language = served.result(), served.language
+        keep_memories(settings.configuration().settings, [hit.memory for hit in result])
+    else:
+        with opened_memory(settings) as opened:
+            narrowed: RecallOptions = {} if narrow is None else narrow(opened)
+            options |= narrowed
+            result = run(opened.desk.recall(question, k, **options))
+            if not json:
+                keep_memories(opened.settings, [hit.memory for hit in result])
+            language = opened.analyzer.language
+            profile = describe_profile(opened.memory) if explain and not json else ""
     if json:
         print_json(found_json(result, explain=explain, around=bool(options.get("neighbours"))))
-    else:
-        _print_hits(result, question_pattern(question), language, explain=explain, full=full)
-        if profile:
-            print_note(f"embedder profile: {profile}")
+        return
+    _print_hits(result, question_pattern(question), language, explain=explain, full=full)
+    if profile:
+        print_note(f"embedder profile: {profile}")
 
 
 def _print_hits(

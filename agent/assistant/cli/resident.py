@@ -33,7 +33,7 @@ def resident_reports(kind: str = "status") -> Iterator[dict[str, Any]]:
         if connection is None:
             continue
         try:
-            report, _ = wire.exchange(connection, {"kind": kind})
+            _, report = wire.ask(connection, f"/{kind}", {})
         except wire.WireError:
             report = {"outcome": "no answer"}
         yield {**report, "socket": path}
@@ -46,7 +46,7 @@ def report_line(report: dict[str, Any]) -> str:
     megabytes, minutes = report["bytes"] / 1e6, report["age"] / 60
     return (
         f"process {report['pid']}, {megabytes:.0f} MB, {minutes:.0f} minutes old, "
-        f"{format_count(report['served'], 'command')} served; ends after {report['ends_after'] / 60:g} idle minutes"
+        f"{format_count(report['served'], 'request')} served; ends after {report['ends_after'] / 60:g} idle minutes"
     )
 
 

@@ -30,17 +30,25 @@ _UPLOAD_BYTES = 50_000_000
 def serve(
     context: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = _DEFAULT_PORT,
+    idle: Annotated[
+        bool, typer.Option("--idle", help="Serve hooks and commands over a private socket, until nobody asks.")
+    ] = False,
 ) -> None:
     """Serve the memory by HTTP on this machine.
 
     Each request must bear the token: the API is under /api/v1, and MCP under /mcp where its extra is installed.
     """
+    if idle:
+        from tellback.agent.assistant.server.process import main
+
+        main()
+        return
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="tellback serve: %(levelname)s %(message)s")
     compute_in_one_thread()
     configuration = global_options(context).configuration()
     from tellback.agent.assistant.server.open_memory import ServedMemory
     from tellback.agent.assistant.wiring import open_configured_memory
-    from tellback.agent.http_listener import RequestGuard, address_of, listen, serve_application
+    from tellback.agent.http_listener import RequestGuard, address_of, ending_signals, listen, serve_application
     from tellback.vectorstore import MissingExtra
 
     try:
@@ -59,7 +67,8 @@ def serve(
             print_note(f"Serving {settings.memory} at {address}; Ctrl-C ends it.")
             print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
             guard = RequestGuard(app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES}, open=("/healthz",))
-            await serve_application(guard, listening)
+            with ending_signals() as signalled:
+                await serve_application(guard, listening, signalled)
 
     watch = DailyBackupWatch(configuration.settings)
     try:

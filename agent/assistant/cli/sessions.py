@@ -56,7 +56,7 @@ def list_sessions(
         else:
             sessions = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
         if not json:
-            keep_listing("sessions", opened, [info.session for info in sessions[:limit]])
+            keep_listing("sessions", opened.settings, [info.session for info in sessions[:limit]])
     listed, more = sessions[:limit], len(sessions) > limit
     if json:
         print_json({"sessions": listed, "more": more})

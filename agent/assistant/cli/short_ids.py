@@ -44,7 +44,7 @@ def resolve_id(opened: OpenedMemory, word: str, *, changes: bool = False) -> str
 def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
     base, separator, version = word.partition("@")
     if listing_number(base) is not None:
-        id, revision = listed_id("memories", opened, base, changes=changes)
+        id, revision = listed_id("memories", opened.settings, base, changes=changes)
         if changes:
             (memory,) = run(opened.memory.get([id], namespace=opened.namespace))
             if memory is None or memory.revision != revision:
@@ -65,7 +65,7 @@ def resolve_session(opened: OpenedMemory, word: str) -> str:
     if word.strip() and len(titled) == 1:
         return titled[0]
     if listing_number(word) is not None:
-        return listed_id("sessions", opened, word, changes=False)[0]
+        return listed_id("sessions", opened.settings, word, changes=False)[0]
     return _only_match(word, lambda part: _beginning_or_ending(sessions, part))
 
 
@@ -80,7 +80,7 @@ def resolve_operation(opened: OpenedMemory, word: str) -> str:
         return _beginning_or_ending((operation.id for operation in run(log)), part)
 
     if listing_number(word) is not None:
-        return listed_id("operations", opened, word, changes=True)[0]
+        return listed_id("operations", opened.settings, word, changes=True)[0]
     return word if MADE_BY_US.fullmatch(word) else _only_match(word, matches)
 
 

@@ -1,7 +1,7 @@
-"""Client of the resident process: a command is handed over, and its output printed as if it had run here.
+"""Client of the resident server: a hook is answered there, and a question of a command.
 
-The command runs here where no resident can be reached or started, it takes too long, it ends in the middle, or the
-command fails there. So only commands that may run twice are handed over. Only the standard library is imported.
+They are answered here where no server can be reached or started, it takes too long, it ends in the middle, or they fail
+there: both may be done twice. Only the standard library is imported.
 """
 
 from __future__ import annotations
@@ -11,75 +11,79 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tellback.agent.assistant.resident import wire
 
-STARTING_COMMANDS = frozenset({"hook"})
-"""Commands that start a resident where none runs."""
-SERVED_COMMANDS = STARTING_COMMANDS | {"recall", "search", "why-not"}
+_OK, _OUTDATED = 200, 409
 PATIENCE = 7.0
 """Seconds after which a command runs here instead; clients wait ten for the hook of a prompt."""
 _VALUE_OPTIONS = frozenset({"--memory", "--namespace", "--language", "--model"})
 _SECONDS_BETWEEN_LOOKS = 0.005
 _ATTEMPTS = 3
 _PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from tellback.agent.assistant.cli.resident_process import main; main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); from tellback.agent.assistant.server.process import main; main()"
 )
 
 
-def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Let the resident run the command of *arguments*, and print its output; return whether it did.
+def answer_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Let the server answer the hook of *arguments*, and print its output; return whether it did.
 
     Where it did not, the standard input that was read is put back for the command that runs here.
     """
-    command = command_name(arguments)
-    if command not in SERVED_COMMANDS or environ.get(wire.IDLE_VARIABLE) == "0" or not wire.available():
+    path, parts = _socket(environ), hook_parts(arguments)
+    if path is None or parts is None or len(parts[1]) != 2 or _is_switched_off(path):
         return False
-    starts = command in STARTING_COMMANDS
-    path = wire.socket_path(environ)
-    if path is None or not (starts or os.path.exists(path)) or not _speaks_utf8() or {"-", "--help"} & {*arguments}:
-        return False
-    if starts and _is_switched_off(path):
-        return False
-    data = sys.stdin.buffer.read(wire.REQUEST_LIMIT) if starts else b""
-    done = None
+    data = sys.stdin.buffer.read(wire.REQUEST_LIMIT)
+    answer = None
     try:
         if _fits(data):
-            done = _exchange(path, _request(arguments, environ), data, starts=starts)
+            flags, (client, event) = parts
+            hook = {"client": client, "event": event, "payload": data.decode("utf-8", "replace")}
+            answer = _exchange(path, "/hook", {**_asker(environ, flags), **hook}, starts=True)
     except OSError:  # no working directory, no process can be started, …: the command itself reports it
         pass
-    if done is not None:
-        return _print(*done) or starts
-    if starts:
+    if answer is None:
         _put_back(data)
-    return False
-
-
-def _print(output: bytes, notes: bytes) -> bool:
-    """Write what the command printed; return False where a stream takes no more, such as a file on a full disk."""
-    for stream, text in ((sys.stderr, notes), (sys.stdout, output)):
-        if text:
-            try:
-                stream.buffer.write(text)
-                stream.buffer.flush()
-            except BrokenPipeError:
-                return True
-            except OSError:
-                return False
+        return False
+    try:
+        sys.stdout.buffer.write(answer["output"].encode())
+        sys.stdout.buffer.flush()
+    except OSError:  # a full disk, or nobody who reads: what was said is kept
+        pass
     return True
 
 
-def command_name(arguments: Sequence[str]) -> str:
-    """Return the name of the command in *arguments*; "" where an option that residents do not know comes before it."""
-    position = 0
-    while position < len(arguments) and arguments[position].startswith("-"):
-        if arguments[position] in _VALUE_OPTIONS:
-            position += 1
-        elif arguments[position] not in ("--offline", "--json") and "=" not in arguments[position]:
-            return ""
-        position += 1
-    return arguments[position] if position < len(arguments) else ""
+def ask_server(target: str, request: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of a server that runs to *request*; None where none runs, or it leaves it to this process."""
+    path = _socket(os.environ)
+    if path is None or not os.path.exists(path):
+        return None
+    try:
+        return _exchange(path, target, {**_asker(os.environ, flags), **request}, starts=False)
+    except OSError:
+        return None
+
+
+def _socket(environ: Mapping[str, str]) -> str | None:
+    if environ.get(wire.IDLE_VARIABLE) == "0" or not wire.available():
+        return None
+    return wire.socket_path(environ)
+
+
+def hook_parts(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
+    """Return the global flags and the words of a hook's *arguments*; None for another command."""
+    flags: dict[str, Any] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        name, assigned, value = rest.pop(0).partition("=")
+        if name in _VALUE_OPTIONS and (assigned or rest):
+            flags[name[2:]] = value if assigned else rest.pop(0)
+        elif name == "--offline":
+            flags["offline"] = True
+        elif name != "--json":
+            return None
+    return (flags, rest[1:]) if rest[:1] == ["hook"] else None
 
 
 def _fits(data: bytes) -> bool:
@@ -93,38 +97,18 @@ def _put_back(data: bytes) -> None:
     sys.stdin = io.TextIOWrapper(io.BytesIO(data + rest), encoding="utf-8", errors="surrogateescape")
 
 
-def _speaks_utf8() -> bool:
-    return all(
-        stream is not None and stream.encoding.lower() in ("utf-8", "utf8") for stream in (sys.stdout, sys.stderr)
-    )
-
-
-def _request(arguments: Sequence[str], environ: Mapping[str, str]) -> dict[str, object]:
+def _asker(environ: Mapping[str, str], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a request says of this process: its settings, its folder, and what another server would be for."""
     return {
-        "kind": "run",
-        "arguments": list(arguments),
         "environment": wire.configuring_environment(environ),
         "identity": wire.identity(environ),
         "folder": os.getcwd(),
-        "terminals": [stream.isatty() for stream in (sys.stdout, sys.stderr)],
-        "terminal": wire.terminal_name(),
-        "columns": _columns(environ),
+        "flags": dict(flags),
     }
 
 
-def _columns(environ: Mapping[str, str]) -> int:
-    """Return the width of the screen, as ``shutil`` does, which is slow to import."""
-    setting = environ.get("COLUMNS", "")
-    if setting.isdecimal() and int(setting):
-        return int(setting)
-    try:
-        return os.get_terminal_size(1).columns or 80
-    except OSError:
-        return 80
-
-
-def _exchange(path: str, request: Mapping[str, object], data: bytes, *, starts: bool) -> tuple[bytes, bytes] | None:
-    """Return the command's output and notes, None for failure; a resident that ended or is outdated is replaced."""
+def _exchange(path: str, target: str, request: Mapping[str, Any], *, starts: bool) -> dict[str, Any] | None:
+    """Return the answer to *request*, None for none; an ended or outdated server is replaced where it *starts*."""
     until = time.monotonic() + PATIENCE
     for _ in range(_ATTEMPTS):
         connection = wire.connect(path, seconds=PATIENCE)
@@ -134,16 +118,13 @@ def _exchange(path: str, request: Mapping[str, object], data: bytes, *, starts: 
             return None
         connection.settimeout(left)
         try:
-            head, rest = wire.exchange(connection, request, data)
+            status, answer = wire.ask(connection, target, request)
         except wire.WireError:
             if time.monotonic() >= until or not starts:
                 return None
             continue
-        if head.get("outcome") == "done":
-            size = head["stdout"]
-            return rest[:size], rest[size:]
-        if head.get("outcome") != "outdated":
-            return None
+        if status != _OUTDATED:
+            return answer if status == _OK else None
     return None
 
 

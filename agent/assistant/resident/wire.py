@@ -1,8 +1,6 @@
-"""Wire of the resident process: its private folder and socket, the check of the peer, and the messages.
+"""Way to the resident server: its private folder and socket, the check of the peer, and one exchange over HTTP.
 
-A connection has one request and one reply. A request is a line of JSON and the standard input of a command, to the end
-of the stream; a reply is a line of JSON, then the command's output and its notes. Only a little of the standard library
-is imported: every hook of a client runs through here.
+HTTP is written by hand, and only a little of the standard library is imported: each hook runs through here.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-PROTOCOL = 1
+PROTOCOL = 2
 REQUEST_LIMIT = 8 << 20
 """Bytes of a request; a longer one runs without the resident."""
 REPLY_LIMIT = 32 << 20
@@ -128,41 +126,29 @@ def connect(path: str, *, seconds: float) -> socket.socket | None:
     return None
 
 
-def send_message(connection: socket.socket, head: Mapping[str, Any], *bodies: bytes) -> None:
-    """Send the line *head* and *bodies*, and end the stream; raise ``WireError`` where the other end is gone."""
-    try:
-        connection.sendall(b"".join((json.dumps(head).encode(), b"\n", *bodies)))
-        connection.shutdown(socket.SHUT_WR)
-    except OSError as error:
-        raise WireError(f"the other end is gone ({type(error).__name__})") from error
-
-
-def receive_message(connection: socket.socket, *, limit: int) -> tuple[dict[str, Any], bytes]:
-    """Return the line and the rest of what the other end sends, of at most *limit* bytes; else raise ``WireError``."""
+def ask(connection: socket.socket, target: str, request: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Return status and object of the answer to *request*, sent to *target*; raise ``WireError`` where none comes."""
+    body = json.dumps({"protocol": PROTOCOL, **request}).encode()
+    head = f"POST {target} HTTP/1.1\r\nHost: tellback\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     parts, size = [], 0
     try:
-        while part := connection.recv(65536):
-            parts.append(part)
-            size += len(part)
-            if size > limit:
-                raise WireError("the message is too long")
+        with connection:
+            connection.sendall(head.encode() + body)
+            while part := connection.recv(65536):
+                parts.append(part)
+                size += len(part)
+                if size > REPLY_LIMIT:
+                    raise WireError("the answer is too long")
     except OSError as error:
         raise WireError(f"the other end is gone ({type(error).__name__})") from error
-    line, end, rest = b"".join(parts).partition(b"\n")
     try:
-        head = json.loads(line)
+        start, _, content = b"".join(parts).partition(b"\r\n\r\n")
+        status, value = int(start[9:12]), json.loads(content)
     except ValueError:
-        head = None
-    if not end or not isinstance(head, dict):
-        raise WireError("the message is broken off")
-    return head, rest
-
-
-def exchange(connection: socket.socket, head: Mapping[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
-    """Send a request and return the reply to it; raise ``WireError`` where none comes."""
-    with connection:
-        send_message(connection, {"protocol": PROTOCOL, **head}, body)
-        return receive_message(connection, limit=REPLY_LIMIT)
+        raise WireError("the answer is broken off") from None
+    if not isinstance(value, dict):
+        raise WireError("the answer is broken off")
+    return status, value
 
 
 def terminal_name() -> str | None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -18,11 +15,9 @@ from tellback.agent.assistant.cli.conversation.turn import print_dim, stream_tur
 from tellback.agent.assistant.cli.conversation.turn_line import announcement_lines
 from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from tellback.agent.assistant.cli.keyboard import quiet_keyboard
-from tellback.agent.assistant.cli.output import one_line, print_json, print_note, screen_width
+from tellback.agent.assistant.cli.output import IN_CHAT, one_line, print_json, print_note
 from tellback.agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
 from tellback.agent.assistant.cli.text_diff import print_difference
-from tellback.agent.assistant.resident.host import Host, hosted
-from tellback.agent.assistant.resident.wire import terminal_name
 from tellback.agent.short_ids import short_id
 
 if TYPE_CHECKING:
@@ -155,23 +150,14 @@ class ChatSession:
         from tellback.agent.assistant.cli.app import run_command_line
 
         opened = self.opened
-
-        def lend(settings: AssistantSettings, create: bool) -> AbstractContextManager[OpenedMemory]:
-            return nullcontext(opened)
-
-        host = Host(
-            environ=os.environ,
-            folder=str(Path.cwd()),
-            open_memory=lend,
-            terminal=terminal_name(),
-            columns=screen_width(),
-            in_chat=True,
-        )
         flags = ["--memory", str(opened.settings.memory), *(["--json"] if self.json else [])]
         if opened.namespace:
             flags += ["--namespace", opened.namespace]
-        with hosted(host):
-            code = run_command_line([*flags, *words])
+        token = IN_CHAT.set(True)
+        try:
+            code = run_command_line([*flags, *words], lent=opened)
+        finally:
+            IN_CHAT.reset(token)
         if words[0] in ("forget", "undo"):
             self._forget_typed()
             run(self.talk.drop_forgotten())

@@ -1,4 +1,4 @@
-"""Resident process: it leaves the terminal, takes the lock, and runs commands for other processes until it is idle.
+"""Process of the resident server: it leaves the terminal, takes the lock, and serves its socket until it is idle.
 
 Its log (``resident.log`` in the state folder, 0600, at most two files of 200 kB) records its beginning and end, and the
 type and place of errors; never words of a request, an answer or an error.
@@ -6,6 +6,7 @@ type and place of errors; never words of a request, an answer or an error.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -13,12 +14,19 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
+from importlib.util import find_spec
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import typer
 
 from tellback.agent.assistant.resident import wire
 from tellback.agent.assistant.resident.client import file_stamp
+
+if TYPE_CHECKING:
+    from tellback.agent.assistant.server.resident import ResidentServer
 
 EXIT_SWITCHED_OFF: Final = 3
 _SECONDS_FOR_LOCK: Final = 0.5
@@ -44,7 +52,8 @@ def main() -> None:
 
 def _leave_terminal() -> None:
     """Keep nothing of the process that started this one: no session, folder or open file."""
-    os.setsid()
+    with suppress(PermissionError):  # a shell has given it a group of its own
+        os.setsid()
     os.closerange(3, 1024)
     os.umask(0o077)
     os.chdir("/")
@@ -83,6 +92,10 @@ def _is_switched_off(path: str) -> bool:
     """Return whether the settings want no resident; where the configuration file says so, write a mark for clients."""
     from tellback.agent.assistant.config import ConfigurationError, load_configuration
 
+    if find_spec("uvicorn") is None:
+        packages = str(Path(str(typer.__file__)).parents[1])  # another package there, and the mark holds no more
+        Path(path + ".off").write_text(f"{file_stamp(packages)} {packages}", encoding="utf-8")
+        return True
     try:
         configuration = load_configuration(flags={}, environ=os.environ)
     except ConfigurationError:  # the command itself reports the error
@@ -96,19 +109,21 @@ def _is_switched_off(path: str) -> bool:
 
 
 def _serve(listener: socket.socket, path: str, lock: int) -> None:
-    from tellback.agent.assistant.cli.hosted_commands import HostedCommands
-    from tellback.agent.assistant.resident.host import route_standard_streams
-    from tellback.agent.assistant.resident.server import ResidentServer
-
-    commands = HostedCommands()
-    server = ResidentServer(listener, path, commands=commands, on_withdrawn=lambda: os.close(lock))
-    signal.signal(signal.SIGTERM, lambda number, frame: server.stop("terminated"))
     _begin_log()
-    route_standard_streams()
     _log.info("begins")
-    reason = server.serve()
-    commands.close()
-    _log.info("ends: %s; %d commands", reason, server.served)
+    server = asyncio.run(_serve_until_end(listener, path, lock))
+    server.pool.release()
+    _log.info("ends: %s; %d requests", server.ended, server.served)
+
+
+async def _serve_until_end(listener: socket.socket, path: str, lock: int) -> ResidentServer:
+    from tellback.agent.assistant.server.resident import ResidentServer
+    from tellback.agent.http_listener import serve_application
+
+    server = ResidentServer(path, on_withdrawn=lambda: os.close(lock))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop, "terminated")
+    await serve_application(server, listener, asyncio.ensure_future(server.watch()), admits=wire.peer_is_own)
+    return server
 
 
 def _begin_log() -> None:
