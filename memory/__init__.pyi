@@ -58,6 +58,7 @@ from .models import Memory as Memory
 from .models import Source as Source
 from .models import Trust as Trust
 from .open import local_embedder as local_embedder
+from .open import migrate_memory as migrate_memory
 from .open import open_memory as open_memory
 from .open import salvage_memory as salvage_memory
 from .results import Hit as Hit

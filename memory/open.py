@@ -38,7 +38,7 @@ from tellback.memory.tables.soft_deletes import SoftDeleteTables
 from tellback.memory.tables.tombstones import TombstoneTables
 from tellback.memory.timestamps import Clock, aware_clock, system_clock, to_aware
 from tellback.memory.write.embedding_service import checked_embedding_settings
-from tellback.vectorstore import Analyzer, Space, TableComponent, open_store, salvage_store
+from tellback.vectorstore import Analyzer, Space, TableComponent, copy_store, open_store, salvage_store
 
 if TYPE_CHECKING:
     from tellback.vectorstore.sqlite import CopyProgress, SalvageReport
@@ -139,6 +139,18 @@ def salvage_memory(path: str | os.PathLike[str], new: str | os.PathLike[str]) ->
         lost_name=store_namespace("name-lost-KEY", CONVERSATION).replace("KEY", "{}"),
         default_name=store_namespace("", CONVERSATION),
     )
+
+
+@store_errors()
+def migrate_memory(path: str | os.PathLike[str], new: str | os.PathLike[str]) -> dict[str, int]:
+    """Copy the whole memory at *path* to *new*, where none may be yet; either may be a file or an address of a server.
+
+    Memories, documents, conversations, the log, tombstones and what waits to be forgotten are copied with their ids, so
+    that receipts and operations stay good. The copy is one state of the memory: what is written to it meanwhile stays
+    behind, so let nobody write. *path* is only read. Each row is compared with its checksum; returns the number of rows
+    by table. Where it fails nothing is left at *new*. Blocks.
+    """
+    return copy_store(_store_url(path), _store_url(new), components=_memory_components())
 
 
 def restore_memory(

@@ -32,6 +32,7 @@ from .errors import StorageUnwritable as StorageUnwritable
 from .errors import StoreClosed as StoreClosed
 from .errors import UnsupportedError as UnsupportedError
 from .errors import VectorStoreError as VectorStoreError
+from .open import copy_store as copy_store
 from .open import open_store as open_store
 from .open import salvage_store as salvage_store
 from .ordered_scan import scan_by as scan_by

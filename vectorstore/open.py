@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
@@ -15,7 +16,7 @@ from tellback.vectorstore.errors import ArgumentError, MissingExtra, short_repr
 from tellback.vectorstore.types import SalvageReport, SearchMode, Space
 
 if TYPE_CHECKING:
-    from tellback.vectorstore.database import Component
+    from tellback.vectorstore.database import Component, Database
     from tellback.vectorstore.engines.numpy_store import NumpyStore
     from tellback.vectorstore.engines.postgres_store import PostgresStore
     from tellback.vectorstore.engines.sqlite_store import SqliteStore
@@ -119,3 +120,33 @@ def salvage_store(
 
     parts = [StoreTables(Analyzer(), lost_name=lost_name, default_name=default_name), *components]
     return salvage_database(path, new_path, components=parts, partial=partial)
+
+
+def copy_store(url: str, new_url: str, *, components: Sequence[Component] = ()) -> dict[str, int]:
+    """Copy the store at *url*, with the other parts of its database, to *new_url*, where none may be yet.
+
+    Either may be a file or on a server. The copy has the same ids, revisions, keys and identity; it is one state of the
+    original, which is only read, and each row of it is compared with its checksum. Returns the number of rows by table.
+    *components* as of ``salvage_store``. Nothing is left at *new_url* where it fails, and it can be run again.
+    """
+    from tellback.vectorstore.sqlite.schema import StoreTables
+    from tellback.vectorstore.table_copy import copy_tables
+
+    parts = [StoreTables(Analyzer()), *components]
+    with closing(_open_database(url, create=False)) as source, closing(_open_database(new_url, create=True)) as target:
+        return copy_tables(source, target, parts)
+
+
+def _open_database(url: str, *, create: bool) -> Database:
+    """Return the database of the file or the server at *url*, without its parts."""
+    from urllib.parse import unquote
+
+    if url.startswith("sqlite:///"):
+        from tellback.vectorstore.sqlite.database import SqliteDatabase
+
+        return SqliteDatabase(Path(unquote(url[10:])), create=create, read_only=not create)
+    if url.startswith(("postgresql://", "postgres://")):
+        from tellback.vectorstore.postgres import PostgresDatabase
+
+        return PostgresDatabase(url)
+    raise ArgumentError("url", url, "'sqlite:///file.db' or 'postgresql://host/name' is needed")

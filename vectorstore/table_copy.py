@@ -22,31 +22,30 @@ _VERSIONS: Final = "SELECT name, version FROM components ORDER BY name"
 def copy_tables(source: Database, target: Database, components: Sequence[Component]) -> dict[str, int]:
     """Copy every table of *source* to *target*, which has none of the rows yet; return the number of rows by table.
 
-    *components* are all parts that *source* has; they are attached to *target*. What is written to *source* meanwhile
-    is not copied. Where *target* is not new ``ArgumentError`` is raised; where it comes out otherwise, or an error ends
-    it, nothing is left in it.
+    *components* are all parts that *source* may have, with the versions that it has; those that it has are attached to
+    *target*. What is written to *source* meanwhile is not copied. Each row is compared with its checksum in the copy.
+    Where *target* is not new, or the parts are not those, ``ArgumentError`` is raised; where it comes out otherwise
+    ``DamageError``: then nothing is left in it.
     """
     with source.read() as reader, target.write() as writer:
-        for component in components:
+        versions = dict(reader.execute(_VERSIONS))
+        parts = [component for component in components if component.name in versions]
+        if {part.name: len(part.migrations) for part in parts} != versions:
+            needed = "every part of the source, at its newest version, is needed; open it once with this Tellback"
+            raise ArgumentError("components", sorted(versions), needed)
+        if writer.execute(_VERSIONS).fetchone() is not None:
+            raise ArgumentError("target", writer.dialect.name, "a new place is needed, with nothing in it")
+        for component in parts:
             target.attach(component)
-        if list(reader.execute(_VERSIONS)) != list(writer.execute(_VERSIONS)):
-            raise ArgumentError("components", [part.name for part in components], "all parts of the source are needed")
-        if writer.execute("SELECT 1 FROM namespaces").fetchone() is not None:
-            raise ArgumentError("target", getattr(target, "path", target), "a new place is needed, without memories")
-        counts: dict[str, int] = {}
-        tables = [str(name) for (name,) in reader.execute(reader.dialect.tables)]
-        for table in reversed(tables):  # what the parts put into a new database, such as a secret of its own
-            if table != "components":
-                writer.execute(f"DELETE FROM {table}")
-        for table in tables:
-            if table != "components":
-                counts[table] = _copy_table(reader, writer, table)
+        writer.execute("DELETE FROM file_facts")  # its own identity
+        tables = [str(name) for (name,) in reader.execute(reader.dialect.tables) if name != "components"]
+        counts = {table: _copy_table(reader, writer, table) for table in tables}
         for table, count in counts.items():
             ((copied,),) = writer.execute(f"SELECT count(*) FROM {table}")
             if copied != count:
                 raise DamageError([Finding(table, f"{copied} of {count} rows came out of the copy")])
         writer.dialect.continue_keys(writer)
-        for component in components:
+        for component in parts:
             if findings := component.verify(writer):
                 raise DamageError(findings)
     return counts

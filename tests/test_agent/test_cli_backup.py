@@ -35,6 +35,18 @@ def test_backup_and_restore_move_a_memory_to_another_place(tellback: CommandLine
     assert tellback.json("memories")["total"] == 1
 
 
+def test_migrate_copies_a_memory_to_another_home_and_refuses_one_that_is_taken(
+    tellback: CommandLine, tmp_path: Path
+) -> None:
+    assert tellback("remember", "Ana lives in Porto.").code == 0
+    rows = tellback.json("memories", "migrate", tellback.path, tmp_path / "new.db")["rows"]
+    assert rows["entries"] == 1
+    refused = tellback("migrate", tellback.path, tmp_path / "new.db")
+    assert (refused.code, refused.err.count("\n"), "a new place is needed" in refused.err) == (2, 1, True)
+    tellback.path = tmp_path / "new.db"
+    assert [found["text"] for found in tellback.json("memories")["memories"]] == ["Ana lives in Porto."]
+
+
 def test_restore_refuses_a_damaged_file_in_one_line_and_lists_backups_of_a_memory_that_is_gone(
     tellback: CommandLine, tmp_path: Path
 ) -> None:

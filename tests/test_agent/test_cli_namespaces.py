@@ -75,6 +75,7 @@ OF_THE_FILE = {
     "init": "settings, not memories",
     "backup": "the owner's: the file as a whole",
     "restore": "the owner's: the file as a whole",
+    **dict.fromkeys(("migrate", "memories migrate"), "the owner's: the memory as a whole"),
     "config": "what is set",
     **{f"config {name}": "what is set" for name in ("list", "get", "set", "unset", "path", "models")},
     "doctor": "the owner's: what works here, and the file as a whole",

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from tellback.memory import HashingEmbedder, LongTermMemory, Memory, Message, open_memory, run_sync
+from tellback.memory import (
+    ArgumentError,
+    HashingEmbedder,
+    LongTermMemory,
+    Memory,
+    Message,
+    migrate_memory,
+    open_memory,
+    run_sync,
+)
 from tellback.vectorstore import UnsupportedError
 from tests.support.postgres import PostgresServer
 
@@ -105,6 +114,56 @@ def test_a_forgetting_leaves_no_row_and_its_receipt_names_what_a_server_keeps(wo
             for (table,) in connection.execute(connection.dialect.tables):
                 rows = connection.execute(f"SELECT * FROM {table}")
                 assert not [row for row in rows if "quagga" in repr(row)], table
+
+
+def test_a_memory_moves_to_a_server_and_back_with_all_that_belongs_to_it(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    address, old, new = postgres.address(tmp_path), tmp_path / "old.db", tmp_path / "new.db"
+    file = open_memory(old, embedder=HashingEmbedder())
+    ids = [run_sync(file.remember(f"{text} \1\0")).id for text in TEXTS]
+    run_sync(file.remember_turn("s", [Message.user("I keep bees."), Message.assistant("Noted.")]))
+    run_sync(file.correct(ids[1], "My dentist is Doctor Bauer."))
+    run_sync(file.forget([ids[2]]))
+    before = _shown(file)
+    run_sync(file.close())
+    bytes_before = old.read_bytes()
+    rows = migrate_memory(old, address)
+    assert rows == migrate_memory(address, new)
+    assert old.read_bytes() == bytes_before
+    for place in (address, new):
+        memory = open_memory(place, embedder=HashingEmbedder())
+        assert _shown(memory) == before
+        assert memory.store.verify() == []
+        run_sync(memory.remember(Memory("Later.", key="later")))
+        run_sync(memory.undo(run_sync(memory.operations())[0].id))
+        assert run_sync(memory.remember(Memory(TEXTS[2], id=ids[2]))).reason == "forgotten"
+        run_sync(memory.close())
+
+
+def _shown(memory: LongTermMemory) -> list[Any]:
+    hits = [run_sync(memory.recall(question)).hits for question in ("Lisbon", "dentist", "bees", "quagga")]
+    return [
+        [[(hit.memory, round(hit.score, 6)) for hit in found] for found in hits],
+        run_sync(memory.list()),
+        run_sync(memory.operations()),
+        run_sync(memory.conversations.load("s")),
+        memory.database.identity,
+    ]
+
+
+def test_a_place_that_holds_something_is_not_copied_to_and_stays_as_it_was(
+    worker: Callable[[], Any], postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with worker() as memory:
+        run_sync(memory.remember(TEXTS[0]))
+    file = tmp_path / "m.db"
+    run_sync(open_memory(file, choose_local=False).close())
+    for source, target in ((file, postgres.address(tmp_path)), (postgres.address(tmp_path), file)):
+        with pytest.raises(ArgumentError, match="a new place is needed"):
+            migrate_memory(source, target)
+    with worker() as memory:
+        assert [item.text for item in run_sync(memory.list())] == TEXTS[:1]
 
 
 def test_a_backup_into_a_file_is_refused_by_name(worker: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""``tellback backup`` and ``restore``: a copy of the whole memory, and its way back."""
+"""``tellback backup``, ``restore`` and ``migrate``: copies of the whole memory, their way back, and another home."""
 
 from __future__ import annotations
 
@@ -91,6 +91,33 @@ def restore(
     if report.kept is not None:
         print_text(f"the memory that was there: {shown_path(report.kept)}")
         print_note("     -> memories forgotten since the backup was made are back; delete the old file when done")
+
+
+@with_error_report
+def migrate(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A memory: a file, or postgresql://HOST/NAME.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Where none is yet: a file, or postgresql://HOST/NAME.")],
+    json: JsonOption = False,
+) -> None:
+    """Copy a whole memory to another home.
+
+    From a file to a PostgreSQL server, or back. Everything is copied, with its ids, and each row is checked. FROM stays
+    as it is; let nobody write to it meanwhile. Where it fails, nothing is left at TO, and it can be run again.
+    """
+    from tellback.memory import migrate_memory
+
+    rows = migrate_memory(_place(source), _place(target))
+    if json:
+        print_json({"rows": rows})
+        return
+    contents = format_count(rows["entries"], "memory, version or passage", "memories, versions and passages")
+    print_text(f"copied {contents} ({format_count(sum(rows.values()), 'row')}), and checked each row")
+
+
+def _place(name: str) -> str | Path:
+    """Return an address as it is, and a file by its path."""
+    return name if "://" in name else Path(current_folder(), Path(name).expanduser())
 
 
 def _target(path: Path, memory: Path) -> Path:
