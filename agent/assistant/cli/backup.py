@@ -117,7 +117,7 @@ def migrate(
 
 def _place(name: str) -> str | Path:
     """Return an address as it is, and a file by its path."""
-    return name if "://" in name else Path(current_folder(), Path(name).expanduser())
+    return name if "://" in name else Path.cwd() / Path(name).expanduser()
 
 
 def _target(path: Path, memory: Path) -> Path:
