@@ -37,6 +37,8 @@ from .embedders.protocol import Truncation as Truncation
 from .evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from .evaluation.bootstrap import bootstrap as bootstrap
 from .evaluation.evaluation import Evaluation as Evaluation
+from .evaluation.evaluation import EvaluationAnswer as EvaluationAnswer
+from .evaluation.metrics import paired_difference as paired_difference
 from .export_import.report import ImportReport as ImportReport
 from .history.protocol import Conversation as Conversation
 from .history.protocol import HistoryRow as HistoryRow

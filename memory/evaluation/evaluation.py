@@ -10,7 +10,7 @@ Other embedders and settings are tried on copies of one namespace in memory; the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -22,7 +22,7 @@ from tellback.memory.embedders.protocol import Embedder
 from tellback.memory.errors import ArgumentError, EmbedderError
 from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
 from tellback.memory.evaluation.metrics import reciprocal_rank
-from tellback.memory.evaluation.questions import QUESTION_KINDS, EvaluationQuestion, make_questions
+from tellback.memory.evaluation.questions import QUESTION_KINDS, WRITTEN, EvaluationQuestion, make_questions
 from tellback.memory.http.requests import is_remote
 from tellback.memory.long_term import LongTermMemory
 from tellback.memory.partitions import ARCHIVE, parse_store_namespace, store_namespace
@@ -79,6 +79,20 @@ class EvaluationLine:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluationAnswer:
+    """One question: its *kind*, the id of the memory that is *wanted*, its *place* as it is, and by each other way.
+
+    Places count from 1; 0 where the memory was not found among k.
+    """
+
+    question: str
+    kind: str
+    wanted: str
+    place: int
+    places: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """The result of an evaluation. *embedders* has each way's fingerprint of the embedder, empty without one."""
 
@@ -88,6 +102,7 @@ class Evaluation:
     k: int
     seed: int
     embedders: dict[str, str]
+    answers: tuple[EvaluationAnswer, ...] = ()
 
 
 async def evaluate(
@@ -96,19 +111,21 @@ async def evaluate(
     namespace: str = "",
     embedder: Embedder | None = None,
     settings: RecallSettings | None = None,
-    questions: int = 200,
+    questions: int | Mapping[str, str] = 200,
     k: int = 10,
     seed: int = 0,
     on_progress: EvaluationProgress | None = None,
 ) -> Evaluation:
     """Return how well *namespace* is searched by text alone, as it is, and with another *embedder* or *settings*.
 
-    Up to *questions* are made from the memories by rule. The vectors of the memory are used; another embedder embeds a
+    Up to *questions* are made from the memories by rule; or they are written ones, each with the id of the memory that
+    answers it. The vectors of the memory are used; another embedder embeds a
     copy of everything, which may cost money; a remote one gets no sensitive memory, and no question made from one.
     *on_progress* gets (step, done, total). Raises ``ArgumentError`` where too little is remembered to ask about.
     """
     store_namespace(namespace, "conversation")
-    check_positive_number("questions", questions)
+    if not isinstance(questions, Mapping):
+        check_positive_number("questions", questions)
     check_positive_number("k", k)
     notify = on_progress or (lambda step, done, total: None)
     entries = await asyncio.to_thread(namespace_entries, memory.store, namespace)
@@ -116,8 +133,11 @@ async def evaluate(
     analyzer = Analyzer() if store is None else store.analyzer
     remote = any(map(is_remote, (memory.embedder, embedder)))
     memories = [from_entry(entry) for _, entry in entries if not (remote and entry.metadata.get("sensitive") is True)]
-    probes = make_questions(memories, analyzer.terms, count=questions, seed=seed)
-    if len(probes) < min(_MIN_COUNT, questions):
+    if isinstance(questions, Mapping):
+        probes = _written_questions(questions, {entry.id for _, entry in entries})
+    else:
+        probes = make_questions(memories, analyzer.terms, count=questions, seed=seed)
+    if not isinstance(questions, Mapping) and len(probes) < min(_MIN_COUNT, questions):
         raise ArgumentError(
             "memories",
             len(entries),
@@ -154,7 +174,23 @@ async def evaluate(
         finally:
             await evaluated.close()
     embedders = {way: "" if used is None else used.fingerprint for way, (used, _) in ways.items()}
-    return Evaluation(tuple(_evaluation_lines(probes, ranks, seed)), len(entries), len(probes), k, seed, embedders)
+    lines = tuple(_evaluation_lines(probes, ranks, seed))
+    current = ranks.pop(CURRENT)
+    answers = tuple(
+        EvaluationAnswer(probe.question, probe.kind, probe.wanted, current[i], {way: ranks[way][i] for way in ranks})
+        for i, probe in enumerate(probes)
+    )
+    return Evaluation(lines, len(entries), len(probes), k, seed, embedders, answers)
+
+
+def _written_questions(written: Mapping[str, str], known: Collection[str]) -> list[EvaluationQuestion]:
+    """Return the questions that somebody wrote; raise ``ArgumentError`` naming one that no memory answers."""
+    for question, id in written.items():
+        if id not in known:
+            raise ArgumentError("questions", question, f"no memory has the id {id!r}, which should answer it")
+    if not written:
+        raise ArgumentError("questions", dict(written), "at least one question is needed")
+    return [EvaluationQuestion(WRITTEN, question, id) for question, id in written.items()]
 
 
 def _search_ways(
@@ -190,7 +226,7 @@ def _evaluation_lines(
 
     *ranks* has for each way the rank of every wanted memory, from 1; 0 if it was not found.
     """
-    kinds = [kind for kind in QUESTION_KINDS if any(probe.kind == kind for probe in probes)]
+    kinds = [kind for kind in (*QUESTION_KINDS, WRITTEN) if any(probe.kind == kind for probe in probes)]
     for kind in (ALL_KINDS, *kinds):
         chosen = [i for i, probe in enumerate(probes) if kind in (ALL_KINDS, probe.kind)]
         current = [ranks[CURRENT][i] for i in chosen]

@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from tellback.memory.models import Memory
 
 QuestionKind = Literal["words", "speaker", "date", "sentence", "answer"]
 QUESTION_KINDS: tuple[QuestionKind, ...] = get_args(QuestionKind)
+WRITTEN: Final = "written"
+"""Kind of a question that somebody wrote."""
 _WORD = re.compile(r"\w+")
 _SENTENCE_ENDS = ".!?\u3002\uff01\uff1f"
 """Marks that end a sentence, Chinese ones too."""
@@ -38,7 +40,7 @@ class EvaluationQuestion:
     is the question itself, which is left out of the search.
     """
 
-    kind: QuestionKind
+    kind: QuestionKind | Literal["written"]
     question: str
     wanted: str
     left: str | None = None

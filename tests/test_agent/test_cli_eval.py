@@ -43,7 +43,7 @@ def test_eval_json_has_a_line_for_each_way_of_recall_and_kind_of_question(
     captured = capsys.readouterr()
     parsed = json.loads(captured.out)
     assert captured.err == ""
-    assert set(parsed) == {"memories", "questions", "k", "seed", "embedders", "lines"}
+    assert set(parsed) == {"memories", "questions", "k", "seed", "embedders", "lines", "answers"}
     assert (parsed["memories"], parsed["questions"]) == (30, 12)
     assert list(parsed["embedders"]) == ["text alone", "as it is", "other embedder", "other settings"]
     keys = {"way", "kind", "questions", "first", "found", "mrr", "found_gain", "mrr_gain"}
@@ -60,6 +60,44 @@ def test_the_eval_table_lists_the_ways_and_the_origin_of_its_questions(
     assert captured.out.splitlines()[0].split()[:2] == ["way", "questions"]
     assert "Text alone" in captured.out
     assert "12 questions made from 30 memories by rule, seed 0" in captured.err
+
+
+def test_a_regression_since_an_earlier_evaluation_is_shown_question_by_question(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written, earlier = tmp_path / "written.jsonl", tmp_path / "earlier.json"
+    memory = open_memory(file)
+    kettle = next(hit.memory for hit in run_sync(memory.recall("kettle", 30)) if "kettle of" in hit.memory.text)
+    run_sync(memory.close())
+    question = "Which colour was the " + kettle.text.split(" was ")[0].removeprefix("The ") + "?"
+    written.write_text(json.dumps({"question": question, "id": kettle.id}) + "\n", "utf-8")
+    assert asked(file, "--written", str(written), "--json") == 0
+    parsed = json.loads(capsys.readouterr().out)
+    (answer,) = parsed["answers"]
+    assert (answer["question"], answer["kind"], answer["place"]) == (question, "written", 1)
+    earlier.write_text(json.dumps(parsed), "utf-8")
+    memory = open_memory(file)  # a nearer text from now on, as another embedder or version might rank it
+    run_sync(memory.remember(question))
+    run_sync(memory.remember(question.replace("Which", "What")))
+    run_sync(memory.close())
+    assert asked(file, "--written", str(written), "--against", str(earlier)) == 0
+    said = capsys.readouterr().out
+    assert "MRR of 1 questions now less the earlier evaluation: -" in said
+    assert f": {question} ({kettle.id})" in said
+
+
+def test_eval_refuses_files_that_are_not_its_own(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"question": "Who?"}\n', "utf-8")
+    assert asked(file, "--written", str(other)) == 2
+    assert "other.jsonl, line 1" in capsys.readouterr().err
+    assert asked(file, "--against", str(other)) == 2
+    assert "eval --json" in capsys.readouterr().err
+    other.write_text('{"question": "Who?", "id": "nobody"}\n', "utf-8")
+    assert asked(file, "--written", str(other)) == 2
+    assert "no memory has the id 'nobody'" in capsys.readouterr().err
 
 
 def test_eval_leaves_the_memory_file_byte_for_byte_unchanged(file: Path) -> None:

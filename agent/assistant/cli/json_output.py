@@ -122,7 +122,11 @@ def _evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         }
         for line in evaluation.lines
     ]
-    return {**_fields(evaluation, "memories questions k seed embedders"), "lines": lines}
+    answers = [
+        {**_fields(answer, "question kind wanted place"), "places": dict(answer.places)}
+        for answer in evaluation.answers
+    ]
+    return {**_fields(evaluation, "memories questions k seed embedders"), "lines": lines, "answers": answers}
 
 
 _ENCODERS: Final[dict[str, Callable[[Any], Any]]] = {

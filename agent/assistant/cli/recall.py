@@ -3,6 +3,7 @@ and the recall quality of the own memory, also with another embedder or other se
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -157,15 +158,32 @@ def evaluate_memory(
     questions: Annotated[int, typer.Option(metavar="COUNT", help="How many questions at most.", min=5)] = 200,
     k: Annotated[int, typer.Option("-k", metavar="COUNT", help="Within how many hits it must be found.", min=1)] = 10,
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Which questions are made.")] = 0,
+    written: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Ask these instead: JSON Lines, {"question": "…", "id": "…"}.', exists=True),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Compare with what an earlier eval --json printed.", exists=True),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Measure recall with questions that are made from the memory.
 
     It is asked by words alone, as it is set up, and with the embedder or the settings named here; nothing is changed.
+    Questions that another way finds later are listed.
     """
+    from tellback.agent.assistant.cli.evaluation_files import (
+        changed_lines,
+        earlier_lines,
+        read_earlier_places,
+        read_written_questions,
+    )
     from tellback.agent.assistant.wiring import changed_recall_settings, make_named_embedder
     from tellback.memory import evaluate
 
+    asked = questions if written is None else read_written_questions(written)
+    earlier = None if against is None else read_earlier_places(against)
     with opened_memory(context) as opened, progress_bar("eval", quiet=json) as advance:
         changed = changed_recall_settings(opened.memory.recall_settings, setting) if setting else None
         other, client = make_named_embedder(opened.settings, embedder) if embedder is not None else (None, None)
@@ -177,7 +195,7 @@ def evaluate_memory(
                     namespace=opened.namespace,
                     embedder=other,
                     settings=changed,
-                    questions=questions,
+                    questions=asked,
                     k=k,
                     seed=seed,
                     on_progress=lambda what, done, total: advance(done, total, what),
@@ -191,6 +209,8 @@ def evaluate_memory(
         print_json(evaluation)
     else:
         _print_evaluation(evaluation)
+        for line in (*changed_lines(evaluation), *(earlier_lines(evaluation, earlier) if earlier is not None else ())):
+            print_text(line)
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:
@@ -207,9 +227,9 @@ def _print_evaluation(evaluation: Evaluation) -> None:
         print_note(f"{way}: {name or 'no vectors'}")
     questions = format_count(evaluation.questions, "question")
     memories = format_count(evaluation.memories, "memory", "memories")
-    print_note(
-        f"{questions} made from {memories} by rule, seed {evaluation.seed}; found: among the first {evaluation.k}."
-    )
+    is_made = any(answer.kind != "written" for answer in evaluation.answers)
+    origin, by_rule = ("made from", f" by rule, seed {evaluation.seed}") if is_made else ("written about", "")
+    print_note(f"{questions} {origin} {memories}{by_rule}; found: among the first {evaluation.k}.")
     gains = [(line.way, line.gain_mrr) for line in evaluation.lines if line.kind == "all"]
     text = "; ".join(f"{way} {_verdict(gain)[1]}" for way, gain in gains if gain is not None)
     print_text(f"{text[:1].upper()}{text[1:]}.")
