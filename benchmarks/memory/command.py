@@ -22,21 +22,17 @@ from benchmarks.memory.data.dataset import DataError, DataSet
 from benchmarks.memory.embedding_server import EmbeddingServer
 from benchmarks.memory.figures import Result, read_results
 from benchmarks.memory.models import BudgetExceeded, ModelCall, Purse, RecordedModel
-from benchmarks.memory.page import page
+from benchmarks.memory.page import markdown_page, page
 from benchmarks.memory.prompts import judge_prompt, reader_prompt
 from benchmarks.memory.protocol import Settings, Unavailable
 from benchmarks.memory.registry import ENTRIES, MEASURED, Entry, entry_of
 from benchmarks.memory.run import RunOptions, retrieve
 from benchmarks.memory.schema import json_schema
 from benchmarks.memory.stage_files import read_stage
-from benchmarks.memory.tables import Table, markdown, tables_of
+from benchmarks.memory.tables import Table, tables_of
 from tellback.agent import open_provider
 from tellback.memory import local_embedder
 
-OUT = Path("memory-bench")
-SETS = "hands,locomo"
-STAGES = "retrieve,answer,judge"
-AGAINST = "bm25"
 _NOT_MEASURED = "not-measured.json"
 _SCHEMA = Path(__file__).parent / "schema.json"
 
@@ -53,7 +49,7 @@ def add_command(commands: Any) -> None:
     run.add_argument(
         "--systems", default=",".join(MEASURED), help="keys, or module:Class of your own; +shared behind it"
     )
-    run.add_argument("--stages", default=STAGES, help="retrieve (with ingest), answer, judge")
+    run.add_argument("--stages", default="retrieve,answer,judge", help="retrieve (with ingest), answer, judge")
     run.add_argument("--limit", type=int, help="only so many questions of each kind and corpus")
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--again", action="store_true", help="make the files of these stages anew")
@@ -81,7 +77,7 @@ def add_command(commands: Any) -> None:
             action.add_argument("after")
             action.add_argument("--measure", default="first")
         else:
-            action.add_argument("--against", default=AGAINST, help="system that the others are compared with")
+            action.add_argument("--against", default="bm25", help="system that the others are compared with")
             action.add_argument("--draw", choices=("questions", "corpora"), default="questions")
         if name == "page":
             action.add_argument("--file", type=Path, default=Path("memory-bench.html"))
@@ -97,8 +93,8 @@ def _action(actions: Any, name: str, function: Callable[..., int], help: str) ->
     action.set_defaults(run=function)
     data = os.environ.get("TELLBACK_BENCH_DATA")
     action.add_argument("--data", type=Path, default=Path(data) if data else None, help="folder of the data sets")
-    action.add_argument("--sets", default=SETS, help="names, NAME=PATH, or folders of your own data")
-    action.add_argument("--out", type=Path, default=OUT, help="folder of the files of the run")
+    action.add_argument("--sets", default="hands,locomo", help="names, NAME=PATH, or folders of your own data")
+    action.add_argument("--out", type=Path, default=Path("memory-bench"), help="folder of the files of the run")
     return action
 
 
@@ -112,8 +108,9 @@ def _run(given: argparse.Namespace, asked: list[str], say: Say) -> int:
         server: EmbeddingServer | None = None
         if "retrieve" in stages and any(entry.shared for entry in entries):
             server = EmbeddingServer(local_embedder())
+        has_lines = any(item.about for corpus in data.corpora for item in corpus.items)
         for entry in entries:
-            if entry.not_measured:
+            if entry.not_measured or ("lines" in entry.options and not has_lines):
                 continue
             folder = given.out / data.name / entry.key
             try:
@@ -197,13 +194,7 @@ def _page(given: argparse.Namespace, asked: list[str], say: Say) -> int:
     results = list(_results(given))
     failures = _all_failures(given.out)
     given.file.write_text(page(results, given.against, failures, by_corpus=given.draw == "corpora"), "utf-8")
-    parts = [
-        f"## {data.title}\n\n"
-        + "\n".join(map(markdown, tables_of(found, given.against)))
-        + f"\nNot measured here: {data.limits}.\n"
-        for data, found in results
-    ]
-    given.file.with_suffix(".md").write_text("\n".join(parts), "utf-8")
+    given.file.with_suffix(".md").write_text(markdown_page(results, given.against, failures), "utf-8")
     say(f"{given.file} and {given.file.with_suffix('.md')}")
     return 0
 

@@ -7,24 +7,26 @@ from html import escape
 from math import log
 from pathlib import Path
 from string import Template
+from typing import TypeAlias
 
 from benchmarks.memory.data.dataset import DataSet
 from benchmarks.memory.figures import BUDGETS, Result, mean_of
-from benchmarks.memory.tables import Table, label, share, tables_of
+from benchmarks.memory.tables import Table, label, markdown, share, tables_of
 
+_INTRODUCTION = (
+    "Every system got the same items in the same order and the same questions, in a run of "
+    "`python -m benchmarks memory`; figures are of this run alone."
+)
 _PAGE = Path(__file__).parent / "page.html"
 _WIDTH, _LEFT, _RIGHT, _ROW = 900, 260, 60, 22
 _CURVE_HEIGHT, _TOP, _BOTTOM = 420, 16, 36
 _LABEL_GAP = 14
 
 
-def page(
-    runs: Sequence[tuple[DataSet, Sequence[Result]]],
-    against: str,
-    failures: Mapping[str, str],
-    *,
-    by_corpus: bool = False,
-) -> str:
+Runs: TypeAlias = Sequence[tuple[DataSet, Sequence[Result]]]
+
+
+def page(runs: Runs, against: str, failures: Mapping[str, str], *, by_corpus: bool = False) -> str:
     """Return the page of *runs*, with the reasons why other systems have no figures."""
     parts = []
     for data, results in runs:
@@ -37,6 +39,16 @@ def page(
     named = "".join(f"<li>{escape(key)}: {escape(why)}</li>" for key, why in failures.items())
     parts.append(f"<h2>Named, without figures</h2><ul>{named}</ul>")
     return Template(_PAGE.read_text("utf-8")).substitute(body="\n".join(parts))
+
+
+def markdown_page(runs: Runs, against: str, failures: Mapping[str, str]) -> str:
+    """Return the tables of *runs* in Markdown."""
+    parts = [f"# Memory systems, measured alike\n\n{_INTRODUCTION}\n"]
+    for data, results in runs:
+        parts.append(f"## {data.title}\n\nSHA-256 {data.hash}. Not measured here: {data.limits}.\n")
+        parts += map(markdown, tables_of(results, against))
+    named = "".join(f"- {key}: {why}\n" for key, why in failures.items())
+    return "\n".join([*parts, f"## Named, without figures\n\n{named}"])
 
 
 def _table(table: Table) -> str:

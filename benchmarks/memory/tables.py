@@ -139,7 +139,7 @@ def error_table(results: Sequence[Result]) -> list[Table]:
 
 def label(result: Result) -> str:
     """Return the name of a system, with what tells its settings apart."""
-    shared = " (shared embedder)" if result.header.get("embedder") else ""
+    shared = " (shared)" if result.header.get("embedder") else ""
     return f"{result.header['title']}{shared}"
 
 
