@@ -139,6 +139,25 @@ def test_a_cursor_misses_nothing_of_a_transaction_that_was_held_open_across_othe
         assert [match.entry.id for match in reader.search([1, 0, 0], namespace="n")] == ["first", "quick", "slow"]
 
 
+def test_a_statement_that_fails_later_than_it_was_run_undoes_its_block(database: PostgresDatabase) -> None:
+    """Statements that return nothing go out with the next one that does, or at the end of the block."""
+    with pytest.raises(psycopg.IntegrityError), database.write() as connection:
+        connection.execute("INSERT INTO notes (text) VALUES ('lost')")
+        connection.execute("INSERT INTO notes (text) VALUES (NULL)")
+    with database.write() as connection:
+        connection.execute("INSERT INTO notes (text) VALUES ('kept')")
+        with pytest.raises(KeyError), database.write():
+            connection.execute("INSERT INTO notes (text) VALUES ('undone')")
+            raise KeyError
+        with pytest.raises(psycopg.IntegrityError), database.write():
+            connection.execute("UPDATE notes SET text = NULL")
+            assert connection.changes() == 1
+        connection.executemany("INSERT INTO notes (text) VALUES (?)", [("a",), ("b",)])
+        assert (connection.changes(), notes(database)) == (2, ["a", "b", "kept"])
+        connection.execute("DELETE FROM notes WHERE text = 'a'")
+    assert notes(database) == ["b", "kept"]
+
+
 def test_processes_that_open_a_new_schema_at_once_migrate_it_once(address: str) -> None:
     def open_it() -> str:
         with closing(PostgresStore(address, space=SPACE)) as store:

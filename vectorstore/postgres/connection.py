@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
@@ -61,8 +62,8 @@ def _translated(error: psycopg.Error, place: str) -> VectorStoreError | None:
 class PostgresRows:
     """Implements ``Rows``; a statement that returns none has none."""
 
-    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
-        self._rows = iter(cursor.fetchall() if cursor.description is not None else ())
+    def __init__(self, cursor: psycopg.Cursor[Any] | None) -> None:
+        self._rows = iter(cursor.fetchall() if cursor is not None and cursor.description is not None else ())
 
     def __iter__(self) -> Iterator[Any]:
         return self._rows
@@ -82,66 +83,92 @@ class PostgresRows:
 class PostgresConnection:
     """Implements ``Connection`` on *raw*, a connection that begins and ends its transactions by statements.
 
-    What ``prepare`` was given goes out with the next statement, so that it costs no way to the server of its own.
+    A statement that returns no rows waits for the next one that does, or for the end of the block, and goes out with
+    it: each way to the server counts. An error of it is raised there. *waits* is off outside of ``write()``.
     """
 
     dialect: Dialect = POSTGRES
 
-    def __init__(self, raw: psycopg.Connection[Any]) -> None:
+    def __init__(self, raw: psycopg.Connection[Any], *, waits: bool = False) -> None:
         self.raw = raw
-        self._prepared: list[str] = []
+        self._waits = waits
+        self._waiting: list[tuple[str, list[Sequence[Any]]]] = []
         self._changes = 0
         self._total = 0
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> PostgresRows:
         """As ``Connection.execute``."""
-        cursor = self.raw.cursor(binary=True)
-        self._send(lambda: cursor.execute(postgres_sql(sql), values))
-        self._count(cursor)
-        return PostgresRows(cursor)
+        if self._waits and _returns_nothing(sql):
+            self._waiting.append((postgres_sql(sql), [tuple(values)]))
+            return PostgresRows(None)
+        return PostgresRows(self._send((postgres_sql(sql), [values])))
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> PostgresRows:
         """As ``Connection.executemany``, all rows on one way to the server."""
-        cursor, many = self.raw.cursor(binary=True), list(rows)
-        if many:
-            self._send(lambda: cursor.executemany(postgres_sql(sql), many))
-            self._count(cursor)
-        return PostgresRows(cursor)
+        statement = postgres_sql(sql), list(rows)
+        if statement[1]:
+            self._waiting.append(statement)
+        if not self._waits:
+            self.flush()
+        return PostgresRows(None)
 
     def changes(self) -> int:
         """As ``Connection.changes``."""
+        self.flush()
         return self._changes
 
     def total_changes(self) -> int:
         """As ``Connection.total_changes``."""
+        self.flush()
         return self._total
 
     def prepare(self, statement: str) -> None:
         """Let *statement* go out before the next one."""
-        self._prepared.append(statement)
+        self._waiting.append((statement, [()]))
 
-    def withdraw(self, statement: str) -> bool:
-        """Drop a prepared statement, and those after it, if it did not go out yet; return whether it did not."""
-        if statement not in self._prepared:
-            return False
-        del self._prepared[self._prepared.index(statement) :]
-        return True
+    def withdraw(self, statement: str, *, unless: int | None = None) -> bool:
+        """Drop a prepared statement, and those after it, if it did not go out yet; return whether it was dropped.
 
-    def forget_prepared(self) -> None:
+        It is not dropped where more than *unless* statements wait, itself included.
+        """
+        for place in range(len(self._waiting) - 1, -1, -1):
+            if self._waiting[place][0] == statement:
+                if unless is not None and len(self._waiting) - place > unless:
+                    return False
+                del self._waiting[place:]
+                return True
+        return False
+
+    def forget_waiting(self) -> None:
         """Drop what did not go out yet."""
-        self._prepared.clear()
+        self._waiting.clear()
 
-    def _send(self, run: Any) -> None:
-        if not self._prepared:
-            run()
-            return
-        prepared, self._prepared = self._prepared, []
-        with self.raw.pipeline():
-            for statement in prepared:
-                self.raw.execute(statement)
-            run()
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._waiting:
+            self._send()
 
-    def _count(self, cursor: psycopg.Cursor[Any]) -> None:
-        if cursor.statusmessage is not None and cursor.statusmessage.startswith(("INSERT", "UPDATE", "DELETE")):
-            self._changes = max(cursor.rowcount, 0)
-            self._total += self._changes
+    def commit(self) -> None:
+        """Send what waits, and the end of the transaction, on one way."""
+        self._send(("COMMIT", [()]))
+
+    def _send(self, *last: tuple[str, Sequence[Sequence[Any]]]) -> psycopg.Cursor[Any]:
+        """Send what waits and then *last*, in their order; return the cursor of the last statement."""
+        statements, self._waiting = [*self._waiting, *last], []
+        cursors = [self.raw.cursor(binary=True) for _ in statements]
+        with self.raw.pipeline() if len(statements) > 1 else nullcontext():
+            for cursor, (sql, rows) in zip(cursors, statements, strict=True):
+                if len(rows) == 1:
+                    cursor.execute(sql, rows[0])
+                else:
+                    cursor.executemany(sql, rows)
+        for cursor in cursors:
+            if cursor.statusmessage is not None and cursor.statusmessage.startswith(("INSERT", "UPDATE", "DELETE")):
+                self._changes = max(cursor.rowcount, 0)
+                self._total += self._changes
+        return cursors[-1]
+
+
+@lru_cache(maxsize=1024)
+def _returns_nothing(sql: str) -> bool:
+    return sql.lstrip().startswith(("INSERT", "UPDATE", "DELETE")) and "RETURNING" not in sql

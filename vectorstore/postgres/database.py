@@ -288,7 +288,7 @@ class PostgresDatabase:
                 answers: list[Any] = [cursor.fetchone() for cursor in cursors if cursor.description]
                 if any(answer[0] is False for answer in answers):  # of a lock that somebody else has
                     raise BusyError(f"{self.place}: somebody else is writing; try again")
-                connection = PostgresConnection(raw)
+                connection = PostgresConnection(raw, waits=statements[0] != _BEGIN_READ)
                 self._check_versions(connection, answers[-1][0])
             except BaseException as error:
                 is_lost = raw.broken and isinstance(error, psycopg.Error)
@@ -399,8 +399,10 @@ class PostgresWrite:
         if self.connection.raw.info.transaction_status != pq.TransactionStatus.INTRANS:
             raise VectorStoreError(TRANSACTION_LOST)
         try:
-            self.connection.raw.execute("COMMIT")
+            self.connection.commit()
         except psycopg.OperationalError as error:
+            if not self.connection.raw.broken:
+                raise
             raise ServerUnavailable(
                 f"the server was lost while it committed: whether the last write is there is not known ({error})"
             ) from error
@@ -417,7 +419,7 @@ class PostgresWrite:
             connection.prepare(statement)
         try:
             yield
-            if connection.withdraw(savepoint):
+            if connection.withdraw(savepoint, unless=1 + len(lock)):
                 self.locks.intersection_update(held)
             else:
                 connection.prepare(f"RELEASE {savepoint}")
@@ -425,7 +427,7 @@ class PostgresWrite:
             del self.callbacks[mark:]
             self.locks.intersection_update(held)
             if not connection.withdraw(savepoint) and not connection.raw.broken:
-                connection.forget_prepared()
+                connection.forget_waiting()
                 connection.raw.execute(f"ROLLBACK TO {savepoint}")
                 connection.raw.execute(f"RELEASE {savepoint}")
             raise
