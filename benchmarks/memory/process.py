@@ -37,7 +37,7 @@ class SystemProcess:
 
     def __init__(self, place: str, python: Path, settings: Settings) -> None:
         folder = settings.folder
-        environment = {**os.environ, **_QUIET, "OPENAI_API_KEY": "none"}
+        environment = {"OPENAI_API_KEY": "none", **os.environ, **_QUIET}
         if python != Path(sys.executable):  # what a foreign package keeps in its user's home is not kept in theirs
             environment["HOME"] = str(folder.parent)
         environment.pop("PYTHONPATH", None)

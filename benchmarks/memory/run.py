@@ -144,7 +144,8 @@ def _asked(
         return {**row, "error": str(failure)}
     hits = answer["hits"] if entry.whole else answer["hits"][:DEPTH]
     facts = {str(place): text for place, (id, _, text) in enumerate(hits) if id not in sizes}
-    ids = [_attributed(text, corpus) if id not in sizes else id for id, _, text in hits]
+    found = [_attributed(text, corpus) if id not in sizes else id for id, _, text in hits]
+    ids = [id if id not in found[:place] else "" for place, id in enumerate(found)]  # an item counts once
     return {
         **row,
         "hits": ids,

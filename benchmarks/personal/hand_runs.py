@@ -101,7 +101,7 @@ def run(key: str, hands: Sequence[Hand], say: Callable[[str], None]) -> Run:
             for question in hand.questions:
                 found = system.search(Question(question["id"], question["text"], asked_at), DEPTH, 0)
                 abstains = "abstains" if found.abstains else None
-                hits, scores = (hit.id for hit in found.hits), (round(hit.score, 5) for hit in found.hits)
+                hits, scores = tuple(hit.id for hit in found.hits), tuple(round(hit.score, 5) for hit in found.hits)
                 rows.append(_found(hand, question, hits, scores, found.confidence, abstains))
             system.close()
         say(f"{key}: {hand.name} in {time.process_time() - begun:.1f} CPU s")
@@ -155,20 +155,15 @@ def read_run(path: Path, hands: Sequence[Hand]) -> Run:
     rows = []
     for line in lines:
         hand, question = by_name[line["hand"]], questions[line["hand"], line["question"]]
-        rows.append(_found(hand, question, line["hits"], line["scores"], line["confidence"], line["abstain"]))
+        rows.append(
+            _found(hand, question, tuple(line["hits"]), tuple(line["scores"]), line["confidence"], line["abstain"])
+        )
     return Run(header, rows)
 
 
-def _found(
-    hand: Hand,
-    question: Row,
-    hits: Iterable[str],
-    scores: Iterable[float],
-    confidence: float | None,
-    abstain: str | None,
-) -> Found:
+def _found(hand: Hand, question: Row, *values: Any) -> Found:
     labels = (hand.gold(question), hand.stale(question), tuple(_groups(hand, question)))
-    return Found(hand.name, question["id"], question["kind"], tuple(hits), tuple(scores), confidence, abstain, *labels)
+    return Found(hand.name, question["id"], question["kind"], *values, *labels)
 
 
 def figures(rows: Sequence[Found]) -> dict[str, dict[str, float]]:

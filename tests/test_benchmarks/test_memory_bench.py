@@ -55,13 +55,16 @@ QUESTIONS = (
 OWN = "benchmarks.memory.example:RareWords"
 
 
+FACTS = ("spare key: under the pot", "nothing of this was told", "The spare key is under a pot now")
+
+
 class Loud(Baseline):
     """A system that fails on one question and answers with facts of its own."""
 
     def search(self, question: Question, k: int, tokens: int) -> Found:
         if "landlord" in question.text:
             raise RuntimeError("no landlord here")
-        return Found([Hit(text="spare key: under the pot", score=1.0), Hit(text="nothing of this was told", score=0.5)])
+        return Found([Hit(text=text) for text in FACTS])
 
 
 class Twice(Baseline):
@@ -136,7 +139,7 @@ def test_facts_are_attributed_and_a_failing_system_is_named(
     monkeypatch.chdir(Path(__file__).parent)
     run(folder, tmp_path, "bm25,test_memory_bench:Loud")
     loud = next(one for one in read_results(tmp_path, json_lines(folder)) if one.key.endswith("Loud"))
-    assert loud.found["/q0"]["hits"] == ["m3", ""]
+    assert loud.found["/q0"]["hits"] == ["m3", "", ""]
     assert loud.found["/q0"]["facts"]["0"] == "spare key: under the pot"
     assert loud.values["first"]["/q1"] == 0.0
     assert main(["memory", "show", "--sets", str(folder), "--out", str(tmp_path)]) == 0
