@@ -218,9 +218,9 @@ class StrangerStore:
 
         return entries()
 
-    def namespaces(self) -> list[str]:
-        self._held("")
-        return sorted(name for name, held in self._entries.items() if held)
+    def namespaces(self, *, prefix: str = "") -> list[str]:
+        self._held(prefix)
+        return sorted(name for name, held in self._entries.items() if held and name.startswith(prefix))
 
     def close(self) -> None:
         self._closed = True

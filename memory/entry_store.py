@@ -167,12 +167,11 @@ class EntryStore:
     def document_partitions(self, namespace: str) -> list[str]:
         """Return the store namespaces in which a user's documents are."""
         prefix = store_namespace(namespace, DOCUMENTS) + "/"
-        return [name for name in self.store.namespaces() if name.startswith(prefix)]
+        return self.store.namespaces(prefix=prefix)
 
     def partitions(self, namespace: str) -> list[str]:
         """Return all store namespaces of a user's namespace: conversation, archive and documents."""
-        prefix = prefix_of(namespace)
-        return [name for name in self.store.namespaces() if name.startswith(prefix)]
+        return self.store.namespaces(prefix=prefix_of(namespace))
 
     def pages(self, ids: Sequence[str], partition: str) -> Iterator[list[Entry]]:
         """Yield those entries *ids* of a partition that are there, a page at a time."""

@@ -16,7 +16,14 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tellback.memory.codec import from_entry
 from tellback.memory.errors import ArgumentError
-from tellback.memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
+from tellback.memory.partitions import (
+    ARCHIVE,
+    CONVERSATION,
+    DOCUMENTS,
+    parse_store_namespace,
+    prefix_of,
+    store_namespace,
+)
 from tellback.memory.results import MemoryPage, Stats
 from tellback.memory.retrieval.index.validity import ValidityFilter, combine_filters
 from tellback.memory.scopes import scope_filter
@@ -156,10 +163,8 @@ def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filt
     times: list[str] = []
     pending = text_bytes = vector_bytes = 0
     moment = timestamp_to_text(now)
-    for lane_name in store.namespaces():
-        owner, lane, collection = parse_store_namespace(lane_name)
-        if owner != namespace:
-            continue
+    for lane_name in store.namespaces(prefix=prefix_of(namespace)):
+        _, lane, collection = parse_store_namespace(lane_name)
         for entry in store.scan(where=where, namespace=lane_name):
             lanes[lane] += 1
             pending += entry.vector is None and entry.no_vector is None

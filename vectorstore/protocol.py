@@ -146,8 +146,8 @@ class VectorStore(Protocol):
         *embedded*: True only those with a vector, False only the pending (no vector and no reason for none).
         """
 
-    def namespaces(self) -> list[str]:
-        """Return the namespaces that have entries, sorted."""
+    def namespaces(self, *, prefix: str = "") -> list[str]:
+        """Return the namespaces that have entries and begin with *prefix*, sorted."""
 
     def close(self) -> None:
         """Release everything; closing twice is harmless, any other call afterwards raises ``StoreClosed``."""

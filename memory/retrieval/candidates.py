@@ -56,14 +56,13 @@ def search_targets(store: VectorStore, query: Query) -> list[SearchTarget]:
     if CONVERSATION in partitions and query.validity.past:
         partitions[ARCHIVE] = None
     targets: dict[SearchTarget, None] = {}
-    names = store.namespaces() if DOCUMENTS in partitions and query.collections is None else []
     for namespace in dict.fromkeys(query.namespaces):
         for partition in partitions:
             if partition != DOCUMENTS:
                 targets[SearchTarget(store_namespace(namespace, partition), partition)] = None
             elif query.collections is None:
                 prefix = prefix_of(namespace) + DOCUMENTS + "/"
-                targets.update({SearchTarget(name, partition): None for name in names if name.startswith(prefix)})
+                targets.update({SearchTarget(name, partition): None for name in store.namespaces(prefix=prefix)})
             else:
                 for collection in query.collections:
                     targets[SearchTarget(store_namespace(namespace, partition, collection), partition)] = None

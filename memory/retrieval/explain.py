@@ -48,8 +48,8 @@ def explain_unsearched(store: VectorStore, query: Query, id: str) -> WhyNot:
         if is_version and store.get([id], namespace=store_namespace(namespace, ARCHIVE))[0] is not None:
             reason = f"an earlier version, superseded by {version}; ask with as_of or known_at for what held then"
             return WhyNot(id, RecallStage.SUPERSEDED, reason)
-        for name in store.namespaces():
-            if name.startswith(prefix_of(namespace)) and store.get([id], namespace=name)[0] is not None:
+        for name in store.namespaces(prefix=prefix_of(namespace)):
+            if store.get([id], namespace=name)[0] is not None:
                 partition = _PARTITION_NAMES.get(parse_store_namespace(name)[1], "another partition")
                 return WhyNot(id, RecallStage.PARTITION, f"it is in {partition}, which was not asked")
     return WhyNot(id, RecallStage.UNKNOWN, "no memory of that id is in what was asked")

@@ -121,8 +121,7 @@ class EmbeddingBackfill:
         await run_in_thread(partial(self.embedding.in_flight.wait, seconds), name="tellback-closing")
 
     def _partitions(self, namespace: str | None) -> list[str]:
-        names = self.entries.store.namespaces()
-        return names if namespace is None else [name for name in names if parse_store_namespace(name)[0] == namespace]
+        return self.entries.store.namespaces() if namespace is None else self.entries.partitions(namespace)
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
         return list(islice(self.entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))

@@ -540,9 +540,9 @@ class ADeletionReachesTheOthers(Plain):
 
 @caught_by(NamespaceContract, "test_a_change_in_one_leaves_the_others_as_they_were")
 class EmptiedNamespacesAreListed(Plain):
-    def namespaces(self) -> list[str]:
+    def namespaces(self, *, prefix: str = "") -> list[str]:
         super().namespaces()
-        return sorted(self._namespaces)
+        return sorted(name for name in self._namespaces if name.startswith(prefix))
 
 
 # Bits and states.
@@ -619,8 +619,8 @@ class AnUnknownOperatorIsIgnored(Plain):
 
 @caught_by(ReopenContract, "test_a_closed_store_refuses_every_method_of_the_data_part")
 class ClosedAndStillAnswering(Plain):
-    def namespaces(self) -> list[str]:
-        return sorted(name for name, stored in self._namespaces.items() if stored.entries)
+    def namespaces(self, *, prefix: str = "") -> list[str]:
+        return sorted(name for name, stored in self._namespaces.items() if stored.entries and name.startswith(prefix))
 
 
 # A wrapper that loses something on the way.

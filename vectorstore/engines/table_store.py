@@ -301,11 +301,11 @@ class TableStore(Generic[DatabaseT]):
         pages = (ids[start : start + PAGE_SIZE] for start in range(0, len(ids), PAGE_SIZE))
         return (entry for page in pages for entry in self.get(page, namespace=name) if entry is not None)
 
-    def namespaces(self) -> list[str]:
+    def namespaces(self, *, prefix: str = "") -> list[str]:
         """As ``VectorStore.namespaces``."""
+        start = check_namespace(prefix)
         with self.database.read() as connection:
-            rows = fetch_all(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
-            return [name for (name,) in rows]
+            return entry_reader.namespace_names(connection, start)
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         """As ``LifecycleStore.changes``."""

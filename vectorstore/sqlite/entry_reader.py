@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -93,6 +94,21 @@ def namespace_key(connection: Connection, name: str) -> int | None:
     """Return the key of a namespace that was written at least once."""
     row = fetch_first(connection, "SELECT key FROM namespaces WHERE name = ?", (name,))
     return None if row is None else row[0]
+
+
+def namespace_names(connection: Connection, prefix: str) -> list[str]:
+    """Return the names of the namespaces that have entries and begin with *prefix*, sorted."""
+    sql, values = "SELECT name FROM namespaces WHERE entries > 0 AND name >= ?", [prefix]
+    if before := _after_all(prefix):
+        sql, values = f"{sql} AND name < ?", [prefix, before]
+    return [name for (name,) in fetch_all(connection, f"{sql} ORDER BY name", values) if name.startswith(prefix)]
+
+
+def _after_all(prefix: str) -> str:
+    """Return the least text above all that begin with *prefix*; "" where there is none."""
+    stem = prefix.rstrip(chr(sys.maxunicode))
+    following = ord(stem[-1]) + 1 if stem else 0
+    return stem[:-1] + chr(0xE000 if 0xD800 <= following < 0xE000 else following) if stem else ""
 
 
 def stored_entries_by_id(connection: Connection, namespace: int, ids: Iterable[str]) -> dict[str, StoredEntry]:

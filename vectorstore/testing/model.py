@@ -221,10 +221,10 @@ class ModelStore:
         found = [matching[id] for id in sorted(matching) if start is None or id > start]
         return iter([_copy_entry(entry) for entry in found if _in_embedding_state(entry, embedded)])
 
-    def namespaces(self) -> list[str]:
+    def namespaces(self, *, prefix: str = "") -> list[str]:
         """As ``VectorStore.namespaces``."""
-        self._name("")
-        return sorted(name for name, stored in self._namespaces.items() if stored.entries)
+        start = self._name(prefix)
+        return sorted(name for name, stored in self._namespaces.items() if stored.entries and name.startswith(start))
 
     def close(self) -> None:
         """As ``VectorStore.close``."""

@@ -34,6 +34,15 @@ class NamespaceContract(StoreContract):
             assert store.count(namespace=name, where={"n": i}) == 1
             assert store.count(namespace=name) == 2
 
+    def test_namespaces_are_listed_by_what_they_begin_with(self, store: VectorStore) -> None:
+        names = {*NASTY_NAMES, "a\U0010ffff", "a\U0010ffffb", "\ud7ff", "\ud7ffa", "\ue000", "%a", "_a", "\U0010ffff"}
+        for name in names:
+            store.upsert([make_entry("a", [1, 0, 0])], namespace=name)
+        store.delete(["a"], namespace="ab")
+        for prefix in ("", "a", "a ", "ab", "A", "%", "_", "\ud7ff", "a\U0010ffff", "\U0010ffff", "nobody's"):
+            wanted = sorted(name for name in names - {"ab"} if name.startswith(prefix))
+            assert store.namespaces(prefix=prefix) == wanted, prefix
+
     def test_a_change_in_one_leaves_the_others_as_they_were(self, store: VectorStore) -> None:
         for name in NASTY_NAMES:
             store.upsert([make_entry("a", [1, 0, 0], "zorb", x=1), make_entry("b", text="quil", x=2)], namespace=name)
