@@ -45,8 +45,10 @@ SESSIONS: Mapping[str, Callable[[Sequence[str], Mapping[str, int]], float]] = {
     for name, measure in (("any", any_at), ("all", all_at))
 }
 """The same over sessions, each at the place of its best turn; ``all`` is LongMemEval's official figure."""
-HELD, WRONGLY, LET_THROUGH, RIGHT, F1 = "stale first", "refused wrongly", "let through", "answer right", "F1"
-LOWER_IS_BETTER = frozenset({HELD, WRONGLY, LET_THROUGH})
+HELD, WRONGLY, LET_THROUGH = "stale first", "refused wrongly", "let through"
+RIGHT, ANYWAY, F1 = "answer right", "answered anyway", "F1"
+MAIN = ("first", "among 3", "among 10", "R@10", "MRR", HELD, WRONGLY, LET_THROUGH, RIGHT, ANYWAY, F1)
+"""Measures of the main table, in its order."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,9 @@ class Result:
             yield HELD, float(bool(stale) and (not gold or stale < gold))
         yield (WRONGLY, float(refused)) if asked.answerable else (LET_THROUGH, float(not refused))
         if id in self.judged and not self.judged[id].get("error"):
-            yield RIGHT, self.judged[id]["right"]
-            if "f1" in self.judged[id]:
+            right = self.judged[id]["right"]
+            yield (RIGHT, right) if asked.answerable else (ANYWAY, 1 - right)
+            if asked.answerable and "f1" in self.judged[id]:
                 yield F1, self.judged[id]["f1"]
 
 

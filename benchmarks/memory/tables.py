@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.memory.figures import BUDGETS, F1, HELD, LET_THROUGH, RIGHT, WRONGLY, Result, difference, mean_of
+from benchmarks.memory.figures import BUDGETS, HELD, MAIN, Result, difference, mean_of
 
-_MAIN = ("first", "among 3", "among 10", "R@10", "MRR", HELD, WRONGLY, LET_THROUGH, RIGHT, F1)
 _COSTS = (
     "ms p50", "ms p95", "CPU ms", "tokens of ten", "ingest s", "ingest CPU s", "disk MB", "memory MB", "model tokens",
     "reader tokens",
@@ -44,7 +43,7 @@ def tables_of(results: Sequence[Result], against: str, *, by_corpus: bool = Fals
 
 def main_table(results: Sequence[Result]) -> Table:
     """Return the shares of each system, best MRR first."""
-    measures = [name for name in _MAIN if any(result.values.get(name) for result in results)]
+    measures = [name for name in MAIN if any(result.values.get(name) for result in results)]
     ordered = sorted(results, key=lambda result: 1 if result.whole else -mean_of(result.values["MRR"]).mean)
     rows = []
     for result in ordered:
