@@ -66,6 +66,7 @@ class OperationGenerator:
             "on_progress": lambda: None,
             "vector": self._vector,
             "query": lambda: self._text(3),
+            "prefix": lambda: pick(["", "n", "a", "x/"]),
             "k": lambda: pick([0, 1, 2, 3, 5, 10, 10, 100, -1]),
             "where": lambda: self._filter() if chance() < 0.5 else None,
             # no score is likely to lie so near these that rounding would decide

@@ -70,6 +70,19 @@ def test_the_first_searches_of_a_process_equal_its_later_searches(tmp_path: Path
             store.delete([expected[0].entry.id])
 
 
+def test_matrices_stay_within_the_limit_and_the_namespace_used_last_is_kept(tmp_path: Path) -> None:
+    names, size = ["a", "b", "c"], 4 * 8 * 1200
+    with closing(SqliteStore(tmp_path / "m.db", space=Space("toy", 8), matrix_limit=2 * size)) as store:
+        for name in names:
+            store.upsert(many_entries(np.random.default_rng(7)), namespace=name)
+        expected = store.search([1, 0, 0, 0, 0, 0, 0, 0], 9, namespace="a")
+        for name in [*names, *names[::-1], "a"] * 2:
+            for _ in range(3):  # the first two are answered by the file
+                assert store.search([1, 0, 0, 0, 0, 0, 0, 0], 9, namespace=name) == expected
+            assert 0 < store._indexes.matrix_bytes() <= 2 * size
+            assert store._indexes.is_loaded(name)
+
+
 def test_repeated_filters_on_undeclared_fields_give_the_same_answer(tmp_path: Path) -> None:
     chances, space, query = random.Random(3), Space("toy", 4), [1, 0, 0, 1]
     model = NumpyStore(space=space)

@@ -101,6 +101,8 @@ _COLD_ENTRIES: Final = 1000
 """Fewer entries are loaded at once, in a few milliseconds."""
 _COLD_FILTERS: Final = 8
 """Filters that the file answers before the columns are loaded, which takes as long as ten."""
+_LOADED_LIMIT: Final = 1000
+"""Namespaces of a process whose indexes stay in memory; of a small one it is about a hundred kilobytes."""
 _ASKED_FIELDS: Final = 8
 """Limit of undeclared fields that become columns because filters use them often."""
 
@@ -173,7 +175,22 @@ class NamespaceIndexCache:
         except BaseException:
             self.forget(name)  # a part of the changes may be missing
             raise
+        self._loaded[name] = self._loaded.pop(name)  # the one used last comes last
+        while len(self._loaded) > _LOADED_LIMIT:
+            self.forget_first()
         return loaded
+
+    def forget_first(self) -> None:
+        """Drop the index that was used the longest time ago."""
+        del self._loaded[next(iter(self._loaded))]
+
+    def make_room(self, needed: int, limit: int) -> None:
+        """Drop the indexes that were used the longest time ago until a matrix of *needed* bytes more fits in *limit*.
+
+        The one that was used last, which gets the matrix, stays.
+        """
+        while len(self._loaded) > 1 and self.matrix_bytes() + needed > limit:
+            self.forget_first()
 
     def is_loaded(self, name: str) -> bool:
         """Return whether the index of a namespace is loaded, even if it is out of date."""
@@ -462,9 +479,11 @@ class SqliteNamespaceReader:
         needed = 4 * space.dimension * self._head.entries
         if self._indexes.is_loaded(self._name) and self.rows().matrix is not None:
             return needed <= self.matrix_limit
-        if self._indexes.matrix_bytes() + needed > self.matrix_limit:
+        if needed > self.matrix_limit:
             return False
         if self._indexes.is_cold(self._name, self._head.entries, questions) and not fast:
             return False
-        self._indexes.load_matrix(self._connection, self._fresh())
+        loaded = self._fresh()
+        self._indexes.make_room(needed, self.matrix_limit)
+        self._indexes.load_matrix(self._connection, loaded)
         return True

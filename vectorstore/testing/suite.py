@@ -62,6 +62,7 @@ SAMPLE_ARGUMENTS: Mapping[str, Any] = {
     "terms": ["zorb"],
     "n": 3,
     "namespaces": [""],
+    "prefix": "",
     "space": NEXT_SPACE,
     "fields": ("n",),
 }
