@@ -20,6 +20,7 @@ import httpx
 
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.server.app import create_app
+from tellback.agent.assistant.server.chat_stream import chat_stream
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import open_configured_memory
 from tellback.agent.http_listener import RequestGuard, address_of, listen, serve_application
@@ -41,7 +42,7 @@ async def served(path: Path) -> AsyncIterator[httpx.AsyncClient]:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(serve_application(guard, listening, ended))
         address = address_of(listening, "127.0.0.1")
-        async with httpx.AsyncClient(base_url=address, headers=BEARER, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=address, headers=BEARER, trust_env=False, timeout=60) as client:
             assert (await client.get("/healthz")).status_code == 200
             yield client
         ended.set_result(None)
@@ -103,6 +104,29 @@ async def test_documents_are_uploaded_and_a_chat_streams_its_events_and_what_it_
 
 def _last(stream: httpx.Response) -> dict:
     return json.loads(stream.text.rstrip().rpartition("data: ")[2])
+
+
+async def test_a_chat_whose_reader_goes_away_keeps_nothing_and_the_next_turn_is_answered(tmp_path: Path) -> None:
+    settings = AssistantSettings(memory=tmp_path / "m.db", embedder="none")
+    memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
+    broken_off = chat_stream(memory, "s", "My bicycle has the frame number 4711.")
+    events = [await anext(broken_off) for _ in range(2)]
+    await broken_off.aclose()
+    kept = await (await memory.opened()).desk.count()
+    told = [event async for event in chat_stream(memory, "s", "My bicycle has the frame number 4712.")]
+    texts = [memory.text for memory in await (await memory.opened()).desk.page()]
+    await memory.close()
+    assert (events[0].startswith("event: session"), kept) == (True, 0)
+    assert told[-1].startswith("event: turn_ended")
+    assert texts == ["My bicycle has the frame number 4712."]
+
+
+async def test_a_memory_that_cannot_be_opened_is_a_problem_in_each_answer(tmp_path: Path) -> None:
+    (tmp_path / "m.db").write_bytes(b"no database" * 1_000)
+    async with served(tmp_path / "m.db") as client:
+        answers = [await client.get(f"{API}/stats"), await client.post(f"{API}/chat", json={"text": "Hello?"})]
+    assert [answer.status_code for answer in answers] == [500, 500]
+    assert {answer.headers["content-type"] for answer in answers} == {"application/problem+json"}
 
 
 JSON = {"Content-Type": "application/json"}

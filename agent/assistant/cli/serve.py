@@ -38,6 +38,8 @@ def serve(
 
     Each request must bear the token: the API is under /api/v1, and MCP under /mcp where its extra is installed.
     """
+    if idle and port != _DEFAULT_PORT:
+        raise typer.BadParameter("does not go with --idle, which opens no port", param_hint="--port")
     if idle:
         from tellback.agent.assistant.server.process import main
 

@@ -5,7 +5,8 @@ Nothing here prints or asks: the terminal, the page and the API show what comes 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -156,7 +157,7 @@ class Conversation:
         proposal = await propose_correction(self.opened.desk, statement, self.focus, self.opened.analyzer)
         return None if proposal is None else PlainRequest("correct", statement, [proposal.memory], proposal.text)
 
-    async def answer(self, prompt: str, blocks: Sequence[Block] = ()) -> AsyncIterator[TurnEvent]:
+    async def answer(self, prompt: str, blocks: Sequence[Block] = ()) -> AsyncGenerator[TurnEvent, None]:
         """Answer *prompt* with the attached *blocks*; yield the events of the run, and ``TurnEnded`` last."""
         from tellback.agent.events import MemoryDegraded, RunEnded, WarningIssued
         from tellback.memory import TextBlock
@@ -164,18 +165,18 @@ class Conversation:
         if self.worker is not None:
             self.worker.pause()
         warnings: list[str] = []
-        async for event in self.assistant.agent.stream(
-            [TextBlock(text=prompt), *blocks] if blocks else prompt, session=self.session
-        ):
-            if isinstance(event, WarningIssued):
-                warnings.append(event.text)
-            elif isinstance(event, MemoryDegraded) and event.access.error is None:  # an error comes as a warning, too
-                warnings.append(event.access.problem)
-            elif isinstance(event, RunEnded):
-                stored = event.result.stored
-                kept = Kept.of(prompt, stored[0] if stored else None)
-                ended = TurnEnded(prompt, event.result, event.error, warnings, kept)
-            yield event
+        words = [TextBlock(text=prompt), *blocks] if blocks else prompt
+        async with aclosing(self.assistant.agent.stream(words, session=self.session)) as events:
+            async for event in events:
+                if isinstance(event, WarningIssued):
+                    warnings.append(event.text)
+                elif isinstance(event, MemoryDegraded) and event.access.error is None:  # an error is a warning, too
+                    warnings.append(event.access.problem)
+                elif isinstance(event, RunEnded):
+                    stored = event.result.stored
+                    kept = Kept.of(prompt, stored[0] if stored else None)
+                    ended = TurnEnded(prompt, event.result, event.error, warnings, kept)
+                yield event
         if ended.error is None:
             self._take(ended)
         yield ended

@@ -21,11 +21,8 @@ IDLE_VARIABLE = "TELLBACK_RESIDENT_IDLE"
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 """Folder of the package ``agent``."""
 
-HANDED_OVER = (
-    *("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"),
-    *("NO_COLOR", "TERM"),
-)
-"""Variables of settings and screen that a request carries, beside all that begin with ``TELLBACK_``."""
+HANDED_OVER = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OLLAMA_HOST")
+"""Variables of settings that a request carries, beside all that begin with ``TELLBACK_``."""
 _IDENTIFYING = (
     *("HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "TMPDIR"),
     *("TZ", "LANG", "LC_ALL", "LC_TIME", "PYTHONPATH", "TELLBACK_CACHE", "FASTEMBED_CACHE_PATH"),

@@ -451,7 +451,8 @@ async def chat(request: Request, body: Prompt) -> StreamingResponse:
     A request in plain words ("forget that …") is only proposed: the one event then is "plain_request".
     """
     served: ServedMemory = request.app.state.served
-    return StreamingResponse(chat_stream(await served.talk(body.session), body.text), media_type="text/event-stream")
+    await served.assistant()  # what cannot be opened is a problem, and no broken stream
+    return StreamingResponse(chat_stream(served, body.session, body.text), media_type="text/event-stream")
 
 
 def _line(line: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,14 +19,24 @@ from tellback.agent.events import ApprovalRequested, RunEnded
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.conversation.conversation import Conversation
+    from tellback.agent.assistant.server.open_memory import ServedMemory
     from tellback.memory import Memory
 
 _log = logging.getLogger(__name__)
 _REFUSED: Final = "nobody can be asked here"
 
 
-async def chat_stream(talk: Conversation, text: str) -> AsyncIterator[str]:
-    """Yield the events of the turn that *text* begins; a request in plain words is the one event, and is not done."""
+async def chat_stream(served: ServedMemory, session: str, text: str) -> AsyncIterator[str]:
+    """Yield the events of the turn that *text* begins; a request in plain words is the one event, and is not done.
+
+    Where the reader goes away, the turn is broken off, and nothing of it is kept.
+    """
+    async with served.turn(session) as talk, aclosing(_turn_events(talk, text)) as events:
+        async for event in events:
+            yield event
+
+
+async def _turn_events(talk: Conversation, text: str) -> AsyncGenerator[str, None]:
     yield _event("session", {"session": talk.session})
     try:
         if (request := await talk.understand(text)) is not None:
@@ -34,14 +45,15 @@ async def chat_stream(talk: Conversation, text: str) -> AsyncIterator[str]:
             yield _event("plain_request", shown)
             return
         mask = SecretMask(text)
-        async for event in talk.answer(text):
-            if isinstance(event, TurnEnded):
-                yield _event("turn_ended", _turn(event))
-                return
-            if isinstance(event, ApprovalRequested):
-                event.request.reject(_REFUSED)
-            if not isinstance(event, RunEnded):  # its result is told by the turn
-                yield f"event: {event.type}\ndata: {mask.apply(event.to_json())}\n\n"
+        async with aclosing(talk.answer(text)) as events:
+            async for event in events:
+                if isinstance(event, TurnEnded):
+                    yield _event("turn_ended", _turn(event))
+                    return
+                if isinstance(event, ApprovalRequested):
+                    event.request.reject(_REFUSED)
+                if not isinstance(event, RunEnded):  # its result is told by the turn
+                    yield f"event: {event.type}\ndata: {mask.apply(event.to_json())}\n\n"
     except Exception as error:  # the status is sent: the stream has to say it
         _log.error("a turn failed (%s)", type(error).__name__)
         yield _event("failed", {"error": type(error).__name__})

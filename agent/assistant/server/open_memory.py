@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class ServedMemory:
         self._open = open_memory
         self._opening: asyncio.Future[OpenedMemory] | None = None
         self._assistant: asyncio.Future[Assistant] | None = None
-        self._talks: OrderedDict[str, Conversation] = OrderedDict()
+        self._talks: OrderedDict[str, tuple[Conversation, asyncio.Lock]] = OrderedDict()
 
     async def opened(self) -> OpenedMemory:
         """Return the open memory; where opening failed, the next call tries again."""
@@ -30,19 +31,26 @@ class ServedMemory:
             self._opening = asyncio.ensure_future(self._open())
         return await asyncio.shield(self._opening)
 
-    async def talk(self, session: str) -> Conversation:
-        """Return the conversation of *session*; "" begins one."""
+    async def assistant(self) -> Assistant:
+        """Return the assistant around the memory; where it could not be made, the next call tries again."""
+        if self._assistant is None or _failed(self._assistant):
+            self._assistant = asyncio.ensure_future(self._make_assistant())
+        return await asyncio.shield(self._assistant)
+
+    @asynccontextmanager
+    async def turn(self, session: str) -> AsyncIterator[Conversation]:
+        """Yield the conversation of *session* for one turn, after those that were asked for before; "" begins one."""
         from tellback.agent.assistant.conversation.conversation import Conversation
         from tellback.agent.configuration import new_session_id
 
-        if self._assistant is None or _failed(self._assistant):
-            self._assistant = asyncio.ensure_future(self._make_assistant())
-        assistant, session = await asyncio.shield(self._assistant), session or new_session_id()
-        talk = self._talks.pop(session, None) or Conversation(assistant, session, lambda announcement: None)
-        self._talks[session] = talk
+        assistant, session = await self.assistant(), session or new_session_id()
+        if (known := self._talks.pop(session, None)) is None:
+            known = Conversation(assistant, session, lambda announcement: None), asyncio.Lock()
+        self._talks[session] = talk, lock = known
         while len(self._talks) > _CONVERSATIONS:
-            await _end(self._talks.popitem(last=False)[1])
-        return talk
+            await _end(self._talks.popitem(last=False)[1][0])
+        async with lock:
+            yield talk
 
     async def _make_assistant(self) -> Assistant:
         from tellback.agent.assistant.wiring import assistant_around
@@ -53,7 +61,7 @@ class ServedMemory:
 
     async def close(self) -> None:
         """End what works beside conversations, and release the model and the memory."""
-        for talk in self._talks.values():
+        for talk, _ in self._talks.values():
             await _end(talk)
         if self._assistant is not None:
             await asyncio.wait({self._assistant})
