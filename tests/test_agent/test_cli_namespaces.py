@@ -87,6 +87,7 @@ OF_THE_FILE = {
     "resident status": "the processes of all memories",
     "resident stop": "the processes of all memories",
     "mcp": "one namespace for all clients; its tools have tests of their own",
+    "serve": "one namespace for all callers; what they reach of others has a test of its own",
     "memories namespaces": "the owner's: what namespaces there are",
     "reembed": "vectors are the file's",
     "documents forget": "what was read below a path, which the copies do not share; its own test has two namespaces",

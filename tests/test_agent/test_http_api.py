@@ -33,9 +33,9 @@ API = "/api/v1"
 
 
 @asynccontextmanager
-async def served(path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def served(path: Path, namespace: str = "") -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of a server over the memory file *path*, with the token."""
-    settings = AssistantSettings(memory=path, embedder="none")
+    settings = AssistantSettings(memory=path, embedder="none", namespace=namespace)
     memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
     with listen("127.0.0.1", 0) as listening:
         guard = RequestGuard(create_app(memory), "127.0.0.1", TOKEN, {f"{API}/documents": 100_000}, open=("/healthz",))
@@ -238,6 +238,40 @@ async def test_no_answer_and_no_log_has_a_secret_that_was_sent(tmp_path: Path, c
     assert not [answer.text for answer in answers if secret in answer.text]
     assert secret not in caplog.text
     assert all(answer.headers["content-type"] == "application/problem+json" for answer in answers)
+
+
+async def test_no_call_reaches_what_another_namespace_holds(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", choose_local=False)
+    other = await memory.remember("The heron is blue.")
+    mine = await memory.remember("The heron is green.", namespace="ana")
+    await memory.close()
+    id, operation = other.id, other.operation
+    async with served(tmp_path / "m.db", namespace="ana") as client:
+        found = await client.post(f"{API}/recall", json={"question": "What is the colour of the heron?"})
+        page = await client.get(f"{API}/memories")
+        refused = [
+            await client.get(f"{API}/memories/{id}"),
+            await client.get(f"{API}/memories/{id[-5:]}"),
+            await client.get(f"{API}/memories/{id}/history"),
+            await client.put(f"{API}/memories/{id}", json={"text": "x"}),
+            await client.post(f"{API}/memories/{id}/end", json={"at": None}),
+            await client.post(f"{API}/memories", json={"text": "x", "replaces": [id]}),
+            await client.post(f"{API}/memories", json={"text": "x", "namespace": ""}),
+            await client.post(f"{API}/recall", json={"question": "heron", "namespace": ""}),
+            await client.post(f"{API}/marks", json={"mark": "pin", "ids": [id]}),
+            await client.post(f"{API}/merge", json={"ids": [mine.id, id], "text": "x"}),
+            await client.post(f"{API}/forget", json={"ids": [id]}),
+            await client.post(f"{API}/operations/{operation}/undo"),
+        ]
+        asked = await client.post(f"{API}/why-not", json={"question": "heron", "id": id})
+        done = await client.get(f"{API}/operations")
+        stats = (await client.get(f"{API}/stats")).json()
+    shown = [hit["text"] for hit in found.json()["hits"]] + [memory["text"] for memory in page.json()["memories"]]
+    assert shown == ["The heron is green."] * 2
+    assert {answer.status_code for answer in refused} <= {404, 409, 422}
+    assert stats["memories"] == 1
+    assert operation not in done.text
+    assert not [answer for answer in (*refused, asked) if "blue" in answer.text]
 
 
 async def test_a_token_of_one_forgetting_confirms_no_other(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = Fals
 
 def trial_memory(context: typer.Context) -> OpenedMemory | None:
     """Return an empty memory in this process where the memory file is missing, so that refused input makes no file."""
-    settings = _settings(context)
+    settings = global_options(context).configuration().settings
     if os.path.lexists(settings.memory):
         return None
     from tellback.agent.assistant.wiring import OpenedMemory
