@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from tellback.memory import (
 )
 from tellback.vectorstore import UnsupportedError
 from tests.support.postgres import PostgresServer
+from tests.support.slow import first_fast
+from tests.support.snippets import Block, blocks
 
 TEXTS = ["I moved to Lisbon in May.", "My dentist is Doctor Weber.", "The cellar has a quagga in it."]
 
@@ -169,3 +172,22 @@ def test_a_place_that_holds_something_is_not_copied_to_and_stays_as_it_was(
 def test_a_backup_into_a_file_is_refused_by_name(worker: Callable[[], Any]) -> None:
     with worker() as memory, pytest.raises(UnsupportedError, match="in no file"):
         asyncio.run(memory.backup())
+
+
+def _blocks() -> list[Block]:
+    """Return the blocks that open a memory; those about its file apart."""
+    found = [block for block in blocks() if block.language == "python" and 'open_memory("' in block.code]
+    of_files = ("backup(", "salvage_memory(", "proof.files")
+    return [block for block in found if not any(word in block.code for word in of_files)]
+
+
+@pytest.mark.first_install
+@pytest.mark.parametrize("block", first_fast(_blocks()), ids=str)
+def test_the_documents_programs_run_on_a_server(
+    block: Block, postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    on_server = re.sub(
+        r'open_memory\("(\w+\.db)"', lambda name: f'open_memory("{postgres.address(tmp_path / name[1])}"', block.code
+    )
+    exec(compile(on_server, f"{block.page}.md", "exec"), {"__name__": "__main__"})

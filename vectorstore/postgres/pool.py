@@ -6,8 +6,10 @@ after the server does, and says of a server that is down no more than that no co
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -31,6 +33,7 @@ class ConnectionPool:
         self._lock = threading.Lock()
         self._idle: list[psycopg.Connection[Any]] = []
         self._closed = False
+        weakref.finalize(self, _close_all, self._idle, os.getpid())  # of one that was never closed
 
     def take(self, end: float) -> psycopg.Connection[Any]:
         """Return a connection, which may have been lost since it was used last; ``give`` it back.
@@ -69,12 +72,19 @@ class ConnectionPool:
     def drop_idle(self) -> None:
         """Close the connections that nobody uses."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            with suppress(psycopg.Error):
-                connection.close()
+            idle = self._idle[:]
+            self._idle.clear()
+        _close_all(idle, os.getpid())
 
     def close(self) -> None:
         """Close those that nobody uses, and the others when they are given back."""
         self._closed = True
         self.drop_idle()
+
+
+def _close_all(connections: list[psycopg.Connection[Any]], pid: int) -> None:
+    """Close *connections* of the process *pid*; in a forked child they are the parent's, who goes on with them."""
+    if os.getpid() == pid:
+        for connection in connections:
+            with suppress(psycopg.Error):
+                connection.close()
