@@ -60,7 +60,8 @@ def open_memory(
     """Open the memory in the file *path*; make it where there is none.
 
     *path* may be an address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``numpy:`` for a memory in this
-    process alone, or ``numpy:///file`` for one that is in the file when ``memory.store.save()`` is called.
+    process alone, ``numpy:///file`` for one that is in the file when ``memory.store.save()`` is called, or
+    ``postgresql://user@host/name?schema=tellback`` for one on a server that many processes use (extra ``postgres``).
 
     *parts*: see ``MemoryParts``. The embedder given is used; one whose vectors are not those of the file raises
     ``EmbedderMismatch``. Without one, ``local_embedder()`` is used if it is installed and the file's vectors are its
