@@ -48,7 +48,6 @@ SESSIONS: Mapping[str, Callable[[Sequence[str], Mapping[str, int]], float]] = {
 HELD, WRONGLY, LET_THROUGH = "stale first", "refused wrongly", "let through"
 RIGHT, ANYWAY, F1 = "answer right", "answered anyway", "F1"
 MAIN = ("first", "among 3", "among 10", "R@10", "MRR", HELD, WRONGLY, LET_THROUGH, RIGHT, ANYWAY, F1)
-"""Measures of the main table, in its order."""
 
 
 @dataclass(frozen=True)

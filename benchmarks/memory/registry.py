@@ -84,6 +84,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("langmem", "LangMem", not_measured="its tools write with a model; what they search is the LangGraph store"),
     Entry("mem0", "mem0", f"{_OURS}.mem0_memory:Mem0Extraction", packages=("mem0ai==2.2.1",), shared=True,
           not_measured="a model extracts its facts: the adapter runs against a scripted one, and has no figures"),
+    Entry("graphiti, cognee, letta, hindsight", "", not_measured="a model writes what they keep; they were not tried"),
     Entry("memori", "Memori", not_measured="extracts facts with a model of its vendor, and has no way around it"),
     Entry("basic-memory", "basic-memory", not_measured="0.24 needs Python 3.12 or newer, here it is 3.11"),
 )  # fmt: skip
