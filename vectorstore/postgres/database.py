@@ -352,6 +352,7 @@ class PostgresDatabase:
             with raw.transaction():
                 raw.execute(f"SELECT pg_advisory_xact_lock({_lock_number(self.schema, '')})")
                 raw.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
+                raw.execute(f"SELECT pg_advisory_xact_lock({_lock_number('', 'extension')})")  # of all schemas
                 raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 self._configure(raw)
                 connection = PostgresConnection(raw)
