@@ -24,8 +24,6 @@ from .documents.knowledge_base import DocumentInfo as DocumentInfo
 from .documents.loaders.workers import MEMORY_LIMITED as MEMORY_LIMITED
 from .documents.sentences import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.table_rows import quoted_text as quoted_text
-from .embedders.e5_head import E5_HEAD as E5_HEAD
-from .embedders.e5_head import E5Head as E5Head
 from .embedders.encoder_files import encoder_available as encoder_available
 from .embedders.fingerprint import PROBES as PROBES
 from .embedders.local import LocalWordVectors as LocalWordVectors

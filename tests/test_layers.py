@@ -43,7 +43,8 @@ LAYERS: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"http", "retrieval.languages", "secrets", "tokens"},
-        {"chunking", "history"},
+        {"analysis", "chunking", "history"},
+        {"currency"},
         {"documents.loaders", "embedders", "entry_store", "tables", "write.policies"},
         {"onnx", "retrieval.index", "write"},
         {"erasure", "retrieval.scoring"},

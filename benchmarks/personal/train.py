@@ -1,4 +1,6 @@
-"""Command ``python -m benchmarks train``: fit the head of the E5 encoder to topics that several writers invented.
+"""Command ``python -m benchmarks train``: fit what recall learned, in the order encoder, heads, weights.
+
+The *encoder*'s matrix is fitted to topics that several writers invented; the others are in modules of their own.
 
 ``data/topics`` has, by writer, topics with notes about them (told, changed, again), near misses and questions. The head
 is one matrix and two offsets: vectors of notes and of questions about one topic come to lie beside each other, apart
@@ -12,18 +14,19 @@ import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.personal.hands import DATA
+from benchmarks.personal.train_heads import train_heads
+from benchmarks.personal.train_weights import train_weights
 from tellback.memory import E5Encoder, run_sync
-from tellback.memory.internals import E5_HEAD, E5Head
+from tellback.memory.embedders.e5_head import E5Head
 
 TOPICS = DATA / "topics"
-_STEPS, _RATE = 400, 1e-3
+_STEPS, _RATE = 100, 1e-3
 _TEMPERATURE = 0.1
 _DECAY = 1e-2
 """Weight of the squares of the matrix's difference from doing nothing."""
@@ -136,18 +139,25 @@ def found(topics: TopicVectors, head: E5Head | None) -> tuple[float, float]:
 
 def add_command(commands: Any) -> None:
     """Add ``train`` to the commands."""
-    command = commands.add_parser("train", help="fit the head of the E5 encoder to topics by several writers")
-    command.add_argument("--out", type=Path, default=E5_HEAD, help="file of the fitted head")
+    command = commands.add_parser("train", help="fit what recall learned: encoder, heads, weights")
+    command.add_argument("parts", nargs="*", choices=("encoder", "heads", "weights", []), help="all, if none is named")
     command.set_defaults(run=_run)
 
 
 def _run(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]) -> int:
+    for name, train in {"encoder": train_encoder, "heads": train_heads, "weights": train_weights}.items():
+        if not given.parts or name in given.parts:
+            train(print)
+    return 0
+
+
+def train_encoder(say: Callable[[str], None]) -> None:
+    """Fit the head of the E5 encoder and write it; report on each writer left out."""
     topics = read_topics()
     for writer in range(int(topics.writer_of_topic.max()) + 1):
         own = topics.writer_of_topic == writer
         rest, left_out = topics.of_topics(~own), topics.of_topics(own)
         bare, fitted = found(left_out, None), found(left_out, fit(rest))
         say(f"writer {writer} left out: first {bare[0]:.3f} -> {fitted[0]:.3f}, three {bare[1]:.3f} -> {fitted[1]:.3f}")
-    fit(topics).save(given.out)
-    print(f"{len(topics.writer_of_topic)} topics, {len(topics.notes)} notes, {len(topics.questions)} questions")
-    return 0
+    fit(topics).save()
+    say(f"{len(topics.writer_of_topic)} topics, {len(topics.notes)} notes, {len(topics.questions)} questions")

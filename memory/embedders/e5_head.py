@@ -34,7 +34,7 @@ class E5Head:
         rows = np.load(path).astype(np.float32)
         return cls(rows[:-2], rows[-2], rows[-1])
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path = E5_HEAD) -> None:
         """Write the head to *path*, in half precision."""
         np.save(path, np.concatenate([self.matrix, [self.of_documents, self.of_queries]]).astype(np.float16))
 

@@ -31,7 +31,8 @@ class EmbedderProfile:
     Below *note_bound* it is doubted; turns between people whose best is *clear* above *unrelated* are not. None: it was
     never measured, and doubt goes by the bounds of the static vectors. Farther than *near* below the bound, nothing is
     even near.
-    *base*: cosines count from here, where an embedder puts all texts near one another.
+    *base*: cosines count from here, where an embedder puts all texts near one another. *has_heads*: the heads of
+    ``memory.analysis`` were fitted to its vectors.
     """
 
     turns: float = 0.45
@@ -45,6 +46,7 @@ class EmbedderProfile:
     clear: float = 0.2
     near: float = 0.29
     base: float = 0.0
+    has_heads: bool = False
 
     @property
     def is_measured(self) -> bool:
@@ -61,7 +63,7 @@ UNKNOWN_PROFILE: Final = EmbedderProfile()
 
 _KNOWN: Final = {
     "local/multilingual-e5-small-": EmbedderProfile(
-        turns=0.45, notes=10.0, unrelated=0.25, few=0.18, note_words=0.1, note_bound=-0.02
+        turns=0.45, notes=10.0, unrelated=0.25, few=0.18, note_words=0.1, note_bound=-0.02, has_heads=True
     ),
     "local/use-multilingual-3-": EmbedderProfile(
         turns=0.45,

@@ -22,7 +22,7 @@ from tellback.memory.retrieval.index.validity import combine_filters
 from tellback.memory.retrieval.languages.agent_nouns import agent_nouns
 from tellback.memory.retrieval.languages.lexicon import Lexicon
 from tellback.memory.retrieval.query import Query
-from tellback.memory.retrieval.query_analysis import analyze_question, remove_names, remove_time
+from tellback.memory.retrieval.query_analysis import analyze_question, remove_names
 from tellback.memory.retrieval.scoring.conversation_scorer import score_conversation
 from tellback.memory.retrieval.scoring.document_scorer import score_documents
 from tellback.memory.retrieval.scoring.features import (
@@ -152,15 +152,11 @@ class NamespaceSearcher:
         """Return how many candidates each search (text, vector, date) names."""
         return self.settings.document_candidates if target.partition == DOCUMENTS else self.settings.candidates
 
-    def text_to_embed(self, text: str, namespace: str, today: date) -> str:
-        """Return *text* as the conversations of the user's *namespace* are searched for it on the day *today*.
-
-        It lacks the names of participants and words for a time that is past.
-        """
+    def text_to_embed(self, text: str, namespace: str) -> str:
+        """Return *text* as the conversations of the user's *namespace* are searched for it: without participants."""
         name = store_namespace(namespace, CONVERSATION)
         with self.indexes.store.view([name]) as view, self.indexes.index(view, name, conversation=True) as index:
-            rest, _ = remove_names(text, index, lexicon=self.lexicon, terms=self.terms)
-            return remove_time(rest, index, lexicon=self.lexicon, terms=self.terms, today=today)
+            return remove_names(text, index, lexicon=self.lexicon, terms=self.terms).text_without_names
 
     def today(self, query: Query) -> date:
         """Return the day from which the relative dates of *query* count."""

@@ -15,7 +15,6 @@ from tellback.memory.retrieval.index.record import ROLES
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.languages.dates import find_dates
 from tellback.memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
-from tellback.memory.retrieval.languages.question_time import asks_about_now, without_past_time
 from tellback.memory.retrieval.languages.statement_patterns import statement_pattern
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 
@@ -177,10 +176,12 @@ def analyze_question(
     """
     question = text if last_question is None else last_question
     rest, participants = remove_names(text, index, lexicon=lexicon, terms=terms)
-    rest = remove_time(rest, index, lexicon=lexicon, terms=terms, today=today)
     distinct = tuple(dict.fromkeys(terms(lexicon.order.sub(" ", rest)) or terms(rest)))
     forms = _written_forms(rest, distinct, terms)
     dates = find_dates(question, lexicon, today) or find_dates(text, lexicon, today)
+    only_when = bool(dates) and all(_is_of_a_date(form, lexicon) for form in forms)
+    if dates and not only_when and not _has_several_speakers(index):
+        distinct, forms = _without_time(distinct, forms, lexicon)
     return AnalyzedQuestion(
         text=text,
         text_without_names=rest,
@@ -191,8 +192,8 @@ def analyze_question(
         dates=dates,
         asks_time=lexicon.asks_time.search(question) is not None,
         asks_several=lexicon.asks_several.search(question) is not None,
-        only_when=bool(dates) and all(form in lexicon.frame_words or form.isdigit() for form in forms),
-        asks_now=asks_about_now(question, lexicon, today),
+        only_when=only_when,
+        asked=question,
         excluded=excluded,
         asks_digits=statement_pattern("asks_digits").search(question) is not None,
         proper_terms=frozenset(
@@ -245,17 +246,23 @@ def remove_names(
     return mentions._replace(participants=tuple(sorted(mentioned)))
 
 
-def remove_time(
-    text: str, index: RetrievalIndex, *, lexicon: Lexicon, terms: Callable[[str], Sequence[str]], today: date
-) -> str:
-    """Return *text* without the words for a time that is past, which say nothing of what was so then.
+def _has_several_speakers(index: RetrievalIndex) -> bool:
+    return len([name for _, name in index.participants.present() if name not in ROLES]) > 1
 
-    A memory of several speakers is asked what was said at a time: there, and where nothing else is asked, they stay.
+
+def _without_time(
+    terms: tuple[str, ...], forms: tuple[str, ...], lexicon: Lexicon
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return *terms* and their *forms* without the words of a date, which say nothing of what was so then.
+
+    A memory of several speakers is asked what was said on a day: there they stay.
     """
-    if len([name for _, name in index.participants.present() if name not in ROLES]) > 1:
-        return text
-    rest = without_past_time(text, lexicon, today)
-    return rest if any(term not in lexicon.frame_words for term in terms(rest)) else text
+    kept = [(term, form) for term, form in zip(terms, forms, strict=True) if not _is_of_a_date(form, lexicon)]
+    return tuple(term for term, _ in kept), tuple(form for _, form in kept)
+
+
+def _is_of_a_date(form: str, lexicon: Lexicon) -> bool:
+    return form in lexicon.frame_words or form.isdigit()
 
 
 def _written_forms(text: str, terms: Sequence[str], split: Callable[[str], Sequence[str]]) -> tuple[str, ...]:

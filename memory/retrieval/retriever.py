@@ -255,7 +255,7 @@ class Retriever:
             if DOCUMENTS in query.partitions:
                 texts_by_order[text] = None
             for namespace in query.namespaces:
-                texts_by_order[self._searcher.text_to_embed(text, namespace, self._searcher.today(query))] = None
+                texts_by_order[self._searcher.text_to_embed(text, namespace)] = None
         return tuple(texts_by_order)
 
     async def _prepare(

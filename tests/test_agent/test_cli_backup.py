@@ -76,7 +76,7 @@ def test_a_command_that_wrote_starts_the_backup_of_the_day_and_a_setting_turns_i
     made.write_bytes(made.read_bytes()[:50_000])
     damaged = json.loads(tellback("doctor", "--offline", "--json").out)
     assert [check["fine"] for check in damaged["checks"] if check["name"] == "backup"] == [False]
-    fixed = tellback("doctor", "--offline", "--fix", "--yes")
+    fixed = tellback("doctor", "--offline", "--fix")
     assert "removed, it was damaged" in fixed.out
     assert "made: " in fixed.out
 

@@ -325,6 +325,8 @@ def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_fil
         "doctor",
         "help",
         "install",
+        "memories migrate",
+        "migrate",
         "pause",
         "resume",
     }

@@ -15,7 +15,7 @@ import pytest
 from tellback.memory import E5Encoder, EmbedderError, run_sync
 from tellback.memory.embedders import e5_files
 from tellback.memory.embedders.blas_threads import OneBlasThread
-from tellback.memory.internals import E5_HEAD, E5Head
+from tellback.memory.embedders.e5_head import E5_HEAD, E5Head
 from tellback.memory.testing import EmbedderContract
 from tellback.vectorstore import MissingExtra
 
@@ -31,7 +31,7 @@ BEGINNINGS = {
     "\U0001f642 ok\r\n": ([0.0558, -0.0088, -0.0388, -0.0542], [0.0477, -0.0099, -0.0395, -0.0615]),
 }
 """Beginnings of the network's vectors as a document and a question; their cosine with the package's is above .9998."""
-WITH_HEAD = ([0.0931, -0.0186, -0.0443, -0.0572], [0.1070, 0.0157, -0.0819, -0.0213])
+WITH_HEAD = ([0.0965, 0.0001, -0.0618, -0.0584], [0.0965, 0.0190, -0.0964, -0.0304])
 """The same of ``NUTS`` with the fitted head; they change when it is fitted anew."""
 MAX_HEAD_BYTES = 400_000
 

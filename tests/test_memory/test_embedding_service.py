@@ -789,7 +789,7 @@ def test_closing_waits_for_the_transaction_of_a_write_in_flight(
     begin = memory.store.transaction  # type: ignore[attr-defined]  # a store in a file has one
     model.hangs = True
 
-    def later() -> Any:
+    def later(**_: object) -> Any:
         time.sleep(0.2)  # between the embedder, which is not waited for, and the transaction, which keeps the file open
         return begin()
 

@@ -1,4 +1,4 @@
-"""Patterns of statements, and of the time of questions, in several languages at once: those of ``statements.ini``."""
+"""Patterns of statements in several languages at once: those of ``statements.ini``."""
 
 from __future__ import annotations
 
@@ -47,12 +47,6 @@ def statement_words(name: str) -> str:
 def kin_meanings() -> Mapping[str, str]:
     """Return the word that stands for each kin word, both in small letters ("mother" for "mum")."""
     return {word: meaning for meaning, words in _file()["kin"].items() for word in words.split("|")}
-
-
-@cache
-def seasons() -> Mapping[str, int]:
-    """Return the first month of each season by its word in small letters."""
-    return {word: int(month) for month, words in _file()["seasons"].items() for word in words.split("|")}
 
 
 @cache

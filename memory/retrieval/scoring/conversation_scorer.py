@@ -8,17 +8,20 @@ for which, and how much, is in ``weights.json``; each is there because it gained
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.heads import head, letter_groups
+from tellback.memory.currency import Statements, currency_features
 from tellback.memory.embedders.profile import EmbedderProfile
 from tellback.memory.models import Trust
 from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
 from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.turn_links import NO_ROW
+from tellback.memory.retrieval.languages.statements import NOT_FACTUAL
 from tellback.memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     TopicEvidence,
@@ -38,7 +41,6 @@ from tellback.memory.retrieval.scoring.features import (
     speaker_match,
     stated_after,
 )
-from tellback.memory.retrieval.scoring.same_topic import lead_with_newest
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from tellback.memory.retrieval.scoring.settings import AbstentionBounds, RecallSettings
 from tellback.memory.retrieval.scoring.soft_matching import (
@@ -57,6 +59,12 @@ _RESCORED_CANDIDATES = 32
 _SET_ASIDE = -0.5
 """Share of the best score that a memory loses which has what the question sets aside ("besides Rome")."""
 _STATED_LATER = -1.0
+_COMPARED = 20
+"""Best candidates whose currency is compared: of these, the fitted weights know."""
+_MARKED = 5
+"""Best candidates among which older ones are marked as outdated."""
+_ASKS_PAST = 0.4
+"""Probability from which a question asks about a time that is past."""
 _DISTRUST = 0.1
 """Share of its score that a memory loses which is trusted less than its user."""
 _RECENCY = 0.05
@@ -129,7 +137,7 @@ def score_conversation(
         is_near=is_near,
         asks_several=question.asks_several,
     )
-    return lead_with_newest(candidates, query, rows)
+    return _with_currency(candidates, query, features, settings)
 
 
 def conversation_features(query: NamespaceQuery, rows: Rows) -> ConversationFeatures:
@@ -190,6 +198,68 @@ REORDERINGS: Mapping[str, Reordering] = {
     "later": _stated_later,
 }
 """Changes of the order by name, as ``explain`` shows them, applied one after the other to the weighted sum."""
+
+
+def _with_currency(
+    candidates: ScoredCandidates, query: NamespaceQuery, features: ConversationFeatures, settings: RecallSettings
+) -> ScoredCandidates:
+    """Return *candidates* with the parts that say which of the best ones hold at the time that is asked for.
+
+    Older ones of the first one's topic are outdated by it where the question asks about now. A newer one that is
+    trusted less does not lead: it is marked as one that may have changed the first.
+    """
+    totals = candidates.totals()
+    best = top_positions(candidates.ids, totals, _COMPARED)
+    best = [i for i in best if features.told[i] and totals[i] > 0]
+    if len(best) < 2:
+        return candidates
+    asks_past = _asks_past(query)
+    statements = _statements(query, features.rows[best], totals[best] / totals[best].max())
+    parts = dict(candidates.parts)
+    for name, values in currency_features(statements).items():
+        if values.any():
+            parts[name] = np.zeros(len(totals))
+            parts[name][best] = (settings.past if asks_past else settings.now)[name] * totals[best].max() * values
+    candidates = replace(candidates, parts=parts)
+    if asks_past or query.question.asks_several:
+        return candidates
+    place_of = {position: place for place, position in enumerate(best)}
+    leader, *others = top_positions(candidates.ids, candidates.totals(), _MARKED)
+    if leader not in place_of:
+        return candidates
+    same, times = statements.shares_topic[place_of[leader]], statements.times
+    others = [i for i in others if i in place_of and same[place_of[i]] and statements.usable[place_of[i]]]
+    older = [i for i in others if times[place_of[i]] < times[place_of[leader]]]
+    later = [i for i in others if times[place_of[i]] > times[place_of[leader]]]
+    return replace(candidates, newer=dict.fromkeys(older, leader), later=dict.fromkeys(later, leader))
+
+
+def _statements(query: NamespaceQuery, rows: Rows, relevance: Floats) -> Statements:
+    times = query.index.statement_times(rows)
+    vectors: list[NDArray[np.float32] | None] = [None] * len(rows)
+    if query.profile.has_heads and query.vector is not None:
+        entries = query.view.get(query.ids(rows), namespace=query.namespace)
+        vectors = [None if entry is None or entry.vector is None else np.asarray(entry.vector) for entry in entries]
+    return Statements(
+        relevance,
+        times,
+        (times <= to_microseconds(query.validity.as_of or query.validity.now))
+        & ((query.index.columns["statement_features"][rows] & int(NOT_FACTUAL)) == 0),
+        query.index.columns["trust"][rows].astype(np.int64),
+        [query.index.topics(int(row)) for row in rows],
+        vectors,
+    )
+
+
+def _asks_past(query: NamespaceQuery) -> bool:
+    """Return whether the question asks about a time that is past, or names one."""
+    if query.question.dates:
+        return True
+    if query.profile.has_heads and query.vector is not None:
+        shares = head("time").shares(query.vector[None])
+    else:
+        shares = head("time by letters").shares(letter_groups(query.question.asked)[None])
+    return float(shares["past"][0]) > _ASKS_PAST
 
 
 def _topic(

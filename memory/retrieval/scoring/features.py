@@ -36,7 +36,7 @@ class AnalyzedQuestion:
     they were written; *all_terms* are those of *text*. *only_when*: it names a date and nothing else that a memory
     could be about. *proper_terms* are those of *terms* that are written as names. *excluded*: terms of
     what the question sets aside. *asks_digits*: it asks for a number as that of a telephone.
-    *asks_now*: it asks how things are, not how they were or when they came about.
+    *asked* is the end of it that asks, where the rest is what it refers to.
     """
 
     text: str
@@ -52,7 +52,7 @@ class AnalyzedQuestion:
     proper_terms: frozenset[str] = frozenset()
     excluded: frozenset[str] = frozenset()
     asks_digits: bool = False
-    asks_now: bool = False
+    asked: str = ""
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:

@@ -17,7 +17,11 @@ Weights = Mapping[str, float]
 
 @cache
 def fitted_weights() -> Mapping[str, Weights]:
-    """Return the weights in ``weights.json``: of what was *told*, of *dialogue* between people, of *passages*."""
+    """Return the weights in ``weights.json``.
+
+    Those of what was *told*, of *dialogue* between people and of *passages*; and of the currency of what was told, in
+    shares of the best score, where a question asks about *now* or about the *past*.
+    """
     weights: dict[str, Weights] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
     return weights
 
@@ -54,7 +58,8 @@ class RecallSettings:
     *candidates* and *document_candidates*: turns and chunks of documents that each search (text, vector) names for
     scoring. *told*, *dialogue* and *passages* are the weights of features: of what one person told, of turns of a talk
     between people, and of chunks of documents. The weight of the cosine is that of the embedder's profile, unless
-    *told* or *dialogue* names another.
+    *told* or *dialogue* names another. *now* and *past* weigh the features of ``memory.currency`` in shares of the
+    best score, for questions about now and about a time that is past.
     """
 
     candidates: int = 200
@@ -62,12 +67,14 @@ class RecallSettings:
     told: Weights = field(default_factory=_weights_of("told"))
     dialogue: Weights = field(default_factory=_weights_of("dialogue"))
     passages: Weights = field(default_factory=_weights_of("passages"))
+    now: Weights = field(default_factory=_weights_of("now"))
+    past: Weights = field(default_factory=_weights_of("past"))
     abstention: AbstentionBounds = field(default_factory=AbstentionBounds)
 
     def __post_init__(self) -> None:
         checked_int(self.candidates, "candidates", 1)
         checked_int(self.document_candidates, "document_candidates", 1)
-        for kind in ("told", "dialogue", "passages"):
+        for kind in fitted_weights():
             known = {*fitted_weights()[kind], "cosine"}
             if unknown := sorted(set(getattr(self, kind)) - known):
                 raise ArgumentError(kind, unknown[0], f"the features are {', '.join(sorted(known))}")

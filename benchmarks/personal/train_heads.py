@@ -1,0 +1,166 @@
+"""Heads that tell what a text is, fitted to sentences and topics by several writers.
+
+``data/sentences`` has, by writer, sentences with what each is; those of the adversary look alike and differ in class.
+Notes of ``data/topics`` count, too, alone and with their lines, as a memory stores them. The report leaves out one
+writer after the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.personal.hands import DATA
+from tellback.memory import E5Encoder, run_sync
+from tellback.memory.analysis.heads import Head, letter_groups, save_heads
+
+CLASSES = {
+    "modality": ("holds", "past", "plan", "unreal", "nothing"),
+    "change": ("same", "change"),
+    "time": ("now", "past", "event"),
+}
+SENTENCES, TOPICS = DATA / "sentences", DATA / "topics"
+_STEPS, _RATE = 200, 0.1
+_SPREAD = 8.0
+"""Factor of vectors around their mean, so that one decay suits vectors and groups of letters."""
+_DECAY, _DECAY_OF_LETTERS = 3.0, 1.0
+"""Weight of the squares of a head's weights beside the sum of losses."""
+_NEAR = {
+    "past_habit": "past",
+    "plan": "plan",
+    "hypothesis": "plan",
+    "quotation": "unreal",
+    "joke": "unreal",
+    "question": "nothing",
+}
+"""Modality of a topic's near notes; the others hold, of something else."""
+_MODALITY = {
+    "now": "holds",
+    "past": "past",
+    "plan": "plan",
+    "wish": "plan",
+    "hypothesis": "plan",
+    "joke": "unreal",
+    "quotation": "unreal",
+}
+_UNCHANGED = ("told", "again", "same_domain", "both_hold", "other_person")
+
+Floats = NDArray[np.float32]
+
+
+class Example(NamedTuple):
+    """Text by *writer* that is of *label* for the head *name*; *line* says what it is about."""
+
+    name: str
+    label: str
+    text: str
+    writer: str
+    line: str = ""
+
+
+def examples() -> Iterator[Example]:
+    """Yield all examples of all"""
+    for path in sorted(TOPICS.glob("*.jsonl")):
+        for topic in map(json.loads, path.read_text("utf-8").splitlines()):
+            notes = [(kind, topic[kind], topic["about"]) for kind in ("told", "changed", "again")]
+            notes += [(near["kind"], near["text"], near.get("about", "")) for near in topic["near"]]
+            for kind, text, about in notes:
+                for line in dict.fromkeys(("", about)):
+                    yield Example("modality", _NEAR.get(kind, "holds"), text, path.stem, line)
+                    if kind == "changed" or kind in _UNCHANGED:
+                        yield Example("change", "change" if kind == "changed" else "same", text, path.stem, line)
+            for question in topic["questions"]:
+                yield Example("time", "past" if question["kind"] == "past" else "now", question["text"], path.stem)
+    for path in sorted(SENTENCES.glob("*.jsonl")):
+        for row in map(json.loads, path.read_text("utf-8").splitlines()):
+            is_statement = row["kind"] == "statement"
+            modality = _MODALITY[row["modality"]] if is_statement else "nothing"
+            yield Example("modality", modality, row["text"], path.stem)
+            if modality == "holds":
+                yield Example("change", "change" if row["change"] else "same", row["text"], path.stem)
+            if row["kind"] == "question":
+                yield Example("time", row["asked"]["time"], row["text"], path.stem)
+
+
+def train_heads(say: Callable[[str], None]) -> None:
+    """Fit all heads and write them; report on each writer left out."""
+    given, vectors_of = list(examples()), _Vectors()
+    trained = {}
+    for name, classes in CLASSES.items():
+        of_head = [example for example in given if example.name == name]
+        trained[name] = _trained(name, classes, of_head, vectors_of.of(of_head), _DECAY, say)
+    letters = np.stack([letter_groups(example.text) for example in of_head])
+    name = f"{name} by letters"
+    trained[name] = _trained(name, classes, of_head, letters, _DECAY_OF_LETTERS, say)
+    save_heads(trained)
+
+
+def _trained(
+    name: str,
+    classes: tuple[str, ...],
+    given: Sequence[Example],
+    vectors: Floats,
+    decay: float,
+    say: Callable[[str], None],
+) -> Head:
+    """Return the head of *given*; say how often it is right of each writer who is left out."""
+    labels = np.array([classes.index(example.label) for example in given])
+    writers, right = np.array([example.writer for example in given]), []
+    for writer in sorted(set(writers.tolist())):
+        own = writers == writer
+        fitted = fit_head(classes, vectors[~own], labels[~own], decay)
+        right.append(float((_best(fitted, vectors[own]) == labels[own]).mean()))
+    say(f"{name}: {len(labels)} texts, right of each writer left out {' '.join(f'{share:.2f}' for share in right)}")
+    return fit_head(classes, vectors, labels, decay)
+
+
+def fit_head(classes: tuple[str, ...], vectors: Floats, labels: NDArray[np.int64], decay: float) -> Head:
+    """Return the softmax regression of *labels* on *vectors*, by Adam, with *decay* of its weights."""
+    middle = vectors.mean(axis=0)
+    spread = _SPREAD * (vectors - middle)
+    right = np.eye(len(classes), dtype=np.float32)[labels]
+    weights, bias = np.zeros((len(classes), vectors.shape[1]), np.float32), np.zeros(len(classes), np.float32)
+    values = [weights, bias]
+    first, second = ([np.zeros_like(value) for value in values] for _ in range(2))
+    for step in range(1, _STEPS + 1):
+        logits = spread @ values[0].T + values[1]
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        error = (shares / shares.sum(axis=1, keepdims=True) - right) / len(labels)
+        slopes = [error.T @ spread + decay / len(labels) * values[0], error.sum(axis=0)]
+        rate = _RATE * (1 - step / (_STEPS + 1))
+        for place, slope in enumerate(slopes):
+            first[place] = 0.9 * first[place] + 0.1 * slope
+            second[place] = 0.999 * second[place] + 0.001 * slope * slope
+            scaled = first[place] / (1 - 0.9**step)
+            values[place] = values[place] - rate * scaled / (np.sqrt(second[place] / (1 - 0.999**step)) + 1e-8)
+    return Head(classes, values[0] * _SPREAD, values[1] - _SPREAD * values[0] @ middle)
+
+
+def _best(head: Head, vectors: Floats) -> NDArray[np.int64]:
+    return np.argmax(np.stack(list(head.shares(vectors).values())), axis=0)
+
+
+class _Vectors:
+    """Vectors of examples as a memory stores them; each text is encoded once."""
+
+    def __init__(self) -> None:
+        self._encoder, self._known = E5Encoder(), dict[tuple[str, str], Floats]()
+
+    def of(self, given: Sequence[Example]) -> Floats:
+        """Return the vectors of *given*: with a line the mean of line and text and of line."""
+        if given[0].name == "time":
+            return self._encoded([example.text for example in given], "query")
+        texts = [f"{example.line}: {example.text}" if example.line else example.text for example in given]
+        lines = [example.line or example.text for example in given]
+        sums = self._encoded(texts, "document") + self._encoded(lines, "document")
+        return np.asarray(sums / np.linalg.norm(sums, axis=1, keepdims=True))
+
+    def _encoded(self, texts: Sequence[str], kind: Literal["document", "query"]) -> Floats:
+        if missing := [text for text in dict.fromkeys(texts) if (text, kind) not in self._known]:
+            vectors = run_sync(self._encoder.embed(missing, kind))
+            self._known.update(zip(((text, kind) for text in missing), vectors, strict=True))
+        return np.stack([self._known[text, kind] for text in texts])

@@ -1,0 +1,1 @@
+"""Analysis of single texts by small trained heads."""
