@@ -789,9 +789,9 @@ def test_closing_waits_for_the_transaction_of_a_write_in_flight(
     begin = memory.store.transaction  # type: ignore[attr-defined]  # a store in a file has one
     model.hangs = True
 
-    def later(**_: object) -> Any:
+    def later(**options: Any) -> Any:
         time.sleep(0.2)  # between the embedder, which is not waited for, and the transaction, which keeps the file open
-        return begin()
+        return begin(**options)
 
     monkeypatch.setattr(memory.store, "transaction", later)
 
