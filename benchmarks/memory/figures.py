@@ -38,7 +38,6 @@ RANKED: Mapping[str, Callable[[Sequence[str], Mapping[str, int]], float]] = {
     "MRR": lambda ranked, gold: reciprocal_rank(place_of(ranked, gold)),
     "nDCG@10": partial(ndcg_at, k=10),
 }
-"""Measures of the order of hits, by name."""
 SESSIONS: Mapping[str, Callable[[Sequence[str], Mapping[str, int]], float]] = {
     f"session {name}@{k}": partial(measure, k=k)
     for k in (5, 10)

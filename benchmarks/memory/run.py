@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.about import load
 from benchmarks.memory.data.dataset import Asked, Corpus, DataSet
 from benchmarks.memory.embedding_server import EmbeddingServer
 from benchmarks.memory.process import SystemFailed, SystemProcess, python_with
@@ -65,7 +66,7 @@ def retrieve(
         "limit": options.limit,
         "seed": options.seed,
         "depth": DEPTH,
-        "machine": machine(),
+        "machine": f"{machine()}; load {load()}",
     }
     folder = out / data.name / entry.key
     ingested = StageFile(folder / "ingest.jsonl", {**header, "stage": "ingest"}, ["corpus"], again=options.again)
