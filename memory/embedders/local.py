@@ -45,6 +45,8 @@ GATHER_TOKENS = 8192
 WIDEN_AFTER = 100_000
 """Tokens after which the half-precision table is kept in float32 too: 33 MB for a much faster gather."""
 
+_FEW_TEXTS = 64
+"""Texts up to which one after the other is faster than a batch, for which the tokenizer wakes its threads."""
 _GROUPED_TOKENS = 16
 _SAMPLE_ROWS = 256
 _DTYPES: dict[str, np.dtype[Any]] = {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
@@ -119,8 +121,11 @@ class TokenVectorTable:
 
     def _token_ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         for batch in split_batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
-            encodings = self._load_tokenizer().encode_batch_fast(batch, add_special_tokens=False)
-            yield from (encoding.ids for encoding in encodings)
+            tokenizer = self._load_tokenizer()
+            if len(batch) <= _FEW_TEXTS:
+                yield from (tokenizer.encode(text, add_special_tokens=False).ids for text in batch)
+                continue
+            yield from (encoding.ids for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False))
 
     def _gather(self, ids: Sequence[int] | NDArray[np.int64], often: bool) -> NDArray[np.float32]:
         if self._wide is None and often:
