@@ -4,6 +4,9 @@ class TestMyRetention(RetentionContract):
     @pytest.fixture
     def make(self):
         return lambda retention, clock: MyHistory(retention=retention, clock=clock)
+
+Inner parts, on no face: ``tellback.memory.messages``, ``tellback.memory.history.retention``,
+``tellback.memory.testing.history_contract``, ``tellback.memory.history.protocol``.
 """
 
 from __future__ import annotations

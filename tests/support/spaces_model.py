@@ -1,4 +1,7 @@
-"""Model of a store with space migrations, without view, change log or file: faults and parity runs compare with it."""
+"""Model of a store with space migrations, without view, change log or file: faults and parity runs compare with it.
+
+Inner parts, on no face: ``tellback.vectorstore.types``.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ need, and raises ``ParityError`` with the seed, both answers and the shortest ru
 
 Operations are values, drawn from one seeded generator out of small pools of ids, words, whole-numbered vectors and
 values, so that repeats, ties, conflicts and misses happen all the time.
+
+Inner parts, on no face: ``tellback.vectorstore.types``, ``tellback.vectorstore.errors``,
+``tellback.vectorstore.protocol``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ class TestMySummaries(SummaryStorageContract):
     @pytest.fixture
     def history(self) -> HistoryStorage:
         return MyHistory(...)
+
+Inner parts, on no face: ``tellback.memory.messages``, ``tellback.memory.history.protocol``,
+``tellback.memory.testing.history_contract``, ``tellback.memory.errors``.
 """
 
 from __future__ import annotations

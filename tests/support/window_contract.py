@@ -4,6 +4,9 @@ class TestMyPolicy(WindowPolicyContract):
     @pytest.fixture
     def policy(self):
         return MyPolicy(...)
+
+Inner parts, on no face: ``tellback.memory.messages``, ``tellback.memory.history.protocol``,
+``tellback.memory.history.database``, ``tellback.memory.history.windows``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Chunkers: the contract, headings, sizes in tokens.
 
 Inner parts, on no face: ``tellback.memory.chunking``, ``tellback.memory.chunking.markdown``,
-``tellback.memory.testing.chunker_contract``.
+``tellback.memory.testing.chunker_contract``, ``tellback.memory.chunking.sentences``.
 """
 
 from __future__ import annotations

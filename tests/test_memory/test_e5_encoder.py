@@ -1,7 +1,7 @@
 """The E5 encoder: its vectors, its head, its tokens, its cache, and the one thread it takes.
 
 Inner parts, on no face: ``tellback.memory.embedders`` (``e5_files``, ``encoder_files``), and
-``tellback.memory.embedders.blas_threads``.
+``tellback.memory.embedders.blas_threads``, ``tellback.memory.embedders.e5_head``.
 """
 
 from __future__ import annotations

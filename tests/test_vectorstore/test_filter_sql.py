@@ -1,6 +1,7 @@
 """A filter means the same in SQL as in ``filters.matches``, for every kind of value, name and filter.
 
-Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.sqlite``.
+Inner parts, on no face: ``tellback.vectorstore.filters``, ``tellback.vectorstore.sqlite``,
+``tellback.vectorstore.sqlite.filter_sql``, ``tellback.vectorstore.sqlite.dialect``.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""A server with many writers: locks, migrations, roles, and what is left when a client or the server is killed."""
+"""A server with many writers: locks, migrations, roles, and what is left when a client or the server is killed.
+
+Inner parts, on no face: ``tellback.vectorstore.postgres.database``, ``tellback.vectorstore.engines.postgres_store``.
+"""
 
 # ruff: noqa: PT012 - it is leaving a block of several statements that must raise
 from __future__ import annotations

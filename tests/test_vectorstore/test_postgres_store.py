@@ -1,4 +1,7 @@
-"""The PostgreSQL store keeps the contract, with its vectors in memory and without."""
+"""The PostgreSQL store keeps the contract, with its vectors in memory and without.
+
+Inner parts, on no face: ``tellback.vectorstore.engines.postgres_store``.
+"""
 
 from __future__ import annotations
 
