@@ -144,8 +144,8 @@ def _tear() -> None:
     in_one = SqliteStore.transaction
     caller = Importer._merge.__name__
 
-    def torn(self: SqliteStore) -> Any:
+    def torn(self: SqliteStore, **options: Any) -> Any:
         above = [frame.function for frame in inspect.stack()[1:4]]
-        return nullcontext() if caller in above and "_transaction" in above else in_one(self)
+        return nullcontext() if caller in above and "_transaction" in above else in_one(self, **options)
 
     SqliteStore.transaction = torn  # type: ignore[method-assign]
