@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, forget_speed, hooks
+from benchmarks import forget_speed, hooks
 from benchmarks.documents import command as documents
 from benchmarks.memory import command as memory
 from benchmarks.personal import hands_command, train
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
         return loop(asked[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", epilog="See also `loop --help`.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for part in (memory, hands_command, train, documents, recall_speed, hooks, fast_search, forget_speed):
+    for part in (memory, hands_command, train, documents, recall_speed, hooks, forget_speed):
         part.add_command(commands)
     add_parsers(commands)
     given = parser.parse_args(asked)
@@ -37,8 +37,6 @@ def main(arguments: list[str] | None = None) -> int:
         return run_stores(given, list(asked), say)
     if given.command == "stores-report":
         return run_report(given, say)
-    if given.command == "fast-search":
-        return int(given.run(given))
     try:
         return int(given.run(given, asked, say))
     except (ValueError, OSError) as error:

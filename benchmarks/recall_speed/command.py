@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import about
-from benchmarks.recall_speed.chatting import IMPORTS, chats
 from benchmarks.recall_speed.starting import TELLBACK, Started, imports, in_turns, vector_searches
 from benchmarks.recall_speed.texts import LANE, own_turns, questions
 from benchmarks.stores.asking import PROJECT, environment
@@ -27,7 +26,6 @@ from benchmarks.stores.results import machine
 
 _SIZES = (1_000, 10_000, 100_000)
 _ROUNDS = 7
-_CHAT_TURNS, _CHAT_QUESTIONS = 100, 6
 _RECALL = {1_000: 2.0, 10_000: 4.0, 100_000: 12.0}
 _COMMAND = {10_000: 3.0, 100_000: 10.0}
 _INDEX = {100_000: 150.0}
@@ -99,8 +97,6 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
                 figures.append(figure)
                 say(f"    {figure.what}: {_short(figure.p50)} {figure.unit}")
             file.unlink()
-        say("a chat on 100 turns")
-        figures += _chats(Path(folder) / "chat.db", given)
         say("new processes without a memory")
         figures += _starts(given)
     _show(figures, made)
@@ -165,16 +161,6 @@ def _of_size(file: Path, given: argparse.Namespace, size: int, say: Say) -> Iter
         yield Figure("- the most memory it held", size, "MB", started["recall"].mb, bound=_HELD.get(size))
     yield _times("one vector search of the store, a new process", size, started["store"].seconds, None)
     yield _ratio("- of sqlite-vec by hand on the same file", size, started["store"], started["by hand"], None)
-
-
-def _chats(file: Path, given: argparse.Namespace) -> Iterator[Figure]:
-    words = ["-m", "benchmarks.recall_speed.worker", "fill", str(file), str(given.data.resolve()), str(_CHAT_TURNS)]
-    run = [sys.executable, *words, str(given.seed)]
-    subprocess.run(run, cwd=PROJECT, env=environment(), stdout=subprocess.DEVNULL, check=True)
-    chatted = chats(file, rounds=given.rounds, questions=_CHAT_QUESTIONS, seed=given.seed)
-    yield _times("tellback chat, until its first prompt", _CHAT_TURNS, chatted.prompt.seconds, None)
-    yield _ratio(f"- of importing {IMPORTS}", _CHAT_TURNS, chatted.prompt, chatted.imports, 5.0)
-    yield _times("- an answer without a model, warm", _CHAT_TURNS, chatted.answers, 200.0)
 
 
 def _starts(given: argparse.Namespace) -> Iterator[Figure]:

@@ -29,7 +29,7 @@ _DIMENSION = 384
 _QUERIES = 256
 _QUICK = Pace(rounds=2, calls=5, seconds=0.2, bulk_rounds=1, cold_rounds=1, delete_many_rounds=1, recall_queries=32)
 _NAMESPACES, _MILLION = 100_000, 1_000_000
-_PACKAGES = ("numpy", "apsw", "sqlite-vec", "faiss-cpu", "hnswlib", "chromadb", "lancedb", "pyarrow")
+_PACKAGES = ("numpy", "apsw", "sqlite-vec", "chromadb", "lancedb", "pyarrow")
 
 
 def add_parsers(commands: Any) -> None:
@@ -50,12 +50,9 @@ def add_parsers(commands: Any) -> None:
     stores.add_argument(
         "--out", "--json", type=Path, help="folder for the measurements, as JSON lines, a file for each number of rows"
     )
-    report = commands.add_parser("stores-report", help="render what `stores` measured: a page and a plot")
+    report = commands.add_parser("stores-report", help="render what `stores` measured as a page")
     report.add_argument("results", type=Path, help="the folder that `stores --out` wrote to, or one file of it")
-    report.add_argument(
-        "--docs", type=Path, default=PROJECT / "docs" / "appendix", help="folder of benchmarks.md and benchmarks.svg"
-    )
-    report.add_argument("--no-plot", action="store_true", help="leave the picture as it is")
+    report.add_argument("--docs", type=Path, default=PROJECT / "docs" / "appendix", help="folder of benchmarks.md")
 
 
 def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str], None]) -> int:
@@ -107,16 +104,11 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
 
 
 def run_report(given: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """Render the page and the plot of *given.results*; return the exit code."""
+    """Render the page of *given.results*; return the exit code."""
     from benchmarks.stores.page import page
 
     found = read_results(given.results)
     given.docs.mkdir(exist_ok=True)
-    if not given.no_plot:
-        from benchmarks.stores.plot import draw
-
-        draw(found, given.docs / "benchmarks.svg")
-        say(f"{given.docs / 'benchmarks.svg'}: {(given.docs / 'benchmarks.svg').stat().st_size // 1000} kB")
     (given.docs / "benchmarks.md").write_text(page(found), "utf-8")
     say(f"{given.docs / 'benchmarks.md'} written")
     return 0

@@ -56,13 +56,6 @@ CONTENDERS: tuple[Contender, ...] = (
         "sqlite-vec-fts5", "sqlite-vec and FTS5", "sqlite_by_hand:SqliteVecFts5", "sqlite_vec", "sqlite-vec",
         frozenset({"text", "file", "cold", "memory"}), bulk_rounds=3,
     ),
-    Contender(
-        "faiss", "FAISS flat", "faiss_flat:FaissFlat", "faiss", "faiss-cpu", _ALL, durable=False, rows=False
-    ),
-    Contender(
-        "hnswlib", "hnswlib", "hnswlib_index:HnswlibIndex", "hnswlib", "hnswlib", _ALL,
-        approximate=True, durable=False, rows=False,
-    ),
     Contender("chroma", "Chroma", "chroma:Chroma", "chromadb", "chromadb", _ALL, approximate=True),
     Contender("lancedb", "LanceDB flat", "lance:LanceFlat", "lancedb", "lancedb", _ALL | {"text"}),
     Contender(

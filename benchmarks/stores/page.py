@@ -54,7 +54,6 @@ def page(measurements: Sequence[Measurement]) -> str:
     parts = [
         "# The store beside its peers",
         "Rendered from `benchmarks/results/` by `python -m benchmarks stores-report`.",
-        "![Milliseconds of each store at 1,000, 10,000 and 100,000 rows](benchmarks.svg)",
         "## Who wins where",
         _WINNERS,
         winners_text(measurements),

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.recall_speed.chatting import chats
 from benchmarks.recall_speed.command import Figure
 from benchmarks.recall_speed.starting import imports, in_turns
 from benchmarks.recall_speed.texts import own_turns, questions, turns
@@ -43,13 +42,6 @@ def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path
     assert set(values["memory"]) == {"core", "index"}
     assert len(values["single"]["remember"]) == len(values["single"]["upsert"])
     assert all(value > 0 for value in (values["fill"]["seconds"], values["fill"]["mb"], *values["warm"]["times"]))
-
-
-@pytest.mark.slow
-def test_chat_times_are_measured_to_the_prompt_and_to_each_answer(tmp_path: Path) -> None:
-    pytest.importorskip("pty", reason="this system has no pseudo-terminals")
-    found = chats(tmp_path / "m.db", rounds=1, questions=2, seed=1)
-    assert [len(times) for times in (found.prompt.seconds, found.imports.seconds, found.answers)] == [1, 1, 1]
 
 
 def test_processes_run_in_turns_and_the_first_round_is_not_counted() -> None:

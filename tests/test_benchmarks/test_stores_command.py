@@ -66,14 +66,14 @@ def test_a_peer_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     find_spec = contenders.find_spec
-    monkeypatch.setattr(contenders, "find_spec", lambda name: None if name == "faiss" else find_spec(name))
-    assert "faiss-cpu is not installed" in str(missing(BY_KEY["faiss"]))
+    monkeypatch.setattr(contenders, "find_spec", lambda name: None if name == "lancedb" else find_spec(name))
+    assert "lancedb is not installed" in str(missing(BY_KEY["lancedb"]))
     out = tmp_path
-    assert main(["stores", "--quick", "--sizes", "1000", "--stores", "faiss", "--out", str(out)]) == 0
-    assert "FAISS flat: not measured: faiss-cpu is not installed" in " ".join(capsys.readouterr().out.split())
+    assert main(["stores", "--quick", "--sizes", "1000", "--stores", "lancedb", "--out", str(out)]) == 0
+    assert "LanceDB flat: not measured: lancedb is not installed" in " ".join(capsys.readouterr().out.split())
     named = [measurement for measurement in read_results(out) if measurement.measure == m.NOT_MEASURED]
     assert [(measurement.store, measurement.note.partition(":")[0]) for measurement in named] == [
-        ("faiss", "everything")
+        ("lancedb", "everything")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Fast search: its guarantees, its exact cases, and how its recall is measured."""
+"""Fast search: its guarantees and its exact cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tellback.vectorstore.index.vectors
-from benchmarks.fast_search import measure_recall
 from tellback.vectorstore import (
     ArgumentError,
     Entry,
@@ -258,33 +257,3 @@ def test_an_unknown_search_mode_is_refused_by_name(tmp_path: Path, mode: Any) ->
         with pytest.raises(ArgumentError, match="search"):
             open_store(url, search=mode)
     assert not (tmp_path / "memory.db").exists()
-
-
-# The benchmark's measurement.
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_measured_recall_of_fast_search_equals_a_plain_count(tmp_path: Path, lossy: None, engine: str) -> None:
-    vectors = clustered()
-    store = make(engine, tmp_path, vectors)
-    report = measure_recall(store, 5, sample=40, seed=9)
-    drawn = np.random.default_rng(9).permutation(ROWS)[:40].tolist()
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    shares = []
-    for own in drawn:
-        scores = unit @ unit[own]
-        scores[own] = -2
-        true = {f"e{i:05}" for i in np.argsort(-scores)[:5].tolist()}
-        shares.append(len(true & {match.entry.id for match in store.search(vectors[own], 6)}) / 5)
-    assert (report.rows, report.worst) == (ROWS, pytest.approx(min(shares)))
-    assert 0 < report.recall < 1
-    assert report.recall == pytest.approx(np.mean(shares))
-    store.close()
-
-
-def test_the_measured_recall_is_whole_for_few_rows_and_entries_without_vectors() -> None:
-    store = NumpyStore(space=Space("toy", 2))
-    assert measure_recall(store, 10, sample=5, seed=1).recall == 1.0
-    store.upsert([Entry("a", [1, 0]), Entry("b", text="no vector"), Entry("c", [0, 1])])
-    report = measure_recall(store, 10, sample=5, seed=1)
-    assert (report.rows, report.recall, report.worst) == (3, 1.0, 1.0)
