@@ -28,7 +28,6 @@ from .embedders.encoder_files import encoder_available as encoder_available
 from .embedders.fingerprint import PROBES as PROBES
 from .embedders.local import LocalWordVectors as LocalWordVectors
 from .embedders.local import local_available as local_available
-from .embedders.profile import EmbedderProfile as EmbedderProfile
 from .embedders.profile import known_profile as known_profile
 from .embedders.protocol import Embeddings as Embeddings
 from .embedders.protocol import Truncation as Truncation
@@ -86,6 +85,9 @@ from .secrets.scanner import REDACTION_OPENING as REDACTION_OPENING
 from .secrets.scanner import find_secrets as find_secrets
 from .secrets.scanner import redact_secrets as redact_secrets
 from .secrets.scanner import redaction_mark as redaction_mark
+from .tables.users import Quota as Quota
+from .tables.users import User as User
+from .tables.users import Users as Users
 from .timestamps import Clock as Clock
 from .timestamps import system_clock as system_clock
 from .timestamps import to_zone as to_zone

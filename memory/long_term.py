@@ -16,6 +16,7 @@ public class stands whole in it, with the documentation of each call.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ from functools import cached_property, partial
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
+from typing import IO, TYPE_CHECKING, Self, TypeAlias, TypedDict, Unpack, get_args
 
 from tellback.memory.codec import from_entry
 from tellback.memory.embedders.protocol import Embedder, WordVectors
@@ -350,6 +351,18 @@ class LongTermMemory:
             self.carried,
             clock=self._aware_clock,
         )
+
+    def signed_by(self, user: str) -> Self:
+        """Return the same memory for *user* of a server: each operation that is done by it names them.
+
+        It shares everything with this one, which is the one to close.
+        """
+        signed = copy.copy(self)
+        signed.operation_log = self.operation_log.signed_by(checked_label(user, "user"))
+        for name, service in vars(LongTermMemory).items():
+            if isinstance(service, cached_property) and name != "_pinned":
+                vars(signed).pop(name, None)
+        return signed
 
     @property
     def _own_history(self) -> HistoryStorage | None:

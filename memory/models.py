@@ -240,7 +240,8 @@ class MemoryChange:
 class Operation:
     """Operation on memories: *kind* is the verb ("remember", "correct", "pin", …), *actor* who did it.
 
-    *undoes* is the operation that it took back, *undone_by* the one that took it back.
+    *undoes* is the operation that it took back, *undone_by* the one that took it back. *user* names the user of a
+    server with several; "" elsewhere.
     """
 
     id: str
@@ -250,3 +251,4 @@ class Operation:
     changes: tuple[MemoryChange, ...] = ()
     undoes: str | None = None
     undone_by: str | None = None
+    user: str = ""

@@ -36,6 +36,7 @@ from tellback.memory.tables.idempotency_keys import IDEMPOTENCY_KEY_TABLES
 from tellback.memory.tables.operation_log import OperationLogTables
 from tellback.memory.tables.soft_deletes import SoftDeleteTables
 from tellback.memory.tables.tombstones import TombstoneTables
+from tellback.memory.tables.users import USER_TABLES
 from tellback.memory.timestamps import Clock, aware_clock, system_clock, to_aware
 from tellback.memory.write.embedding_service import checked_embedding_settings
 from tellback.vectorstore import Analyzer, Space, TableComponent, copy_store, open_store, salvage_store
@@ -185,6 +186,7 @@ def _memory_components() -> list[TableComponent]:
         ManifestTables(),
         EmbeddingCacheTables(),
         INDEX_CACHE_TABLES,
+        USER_TABLES,
     ]
 
 

@@ -178,6 +178,7 @@ class OperationItem(Result):
     at: datetime
     undoes: str | None
     undone_by: str | None
+    user: str
     changes: tuple[MemoryChangeItem, ...]
 
 

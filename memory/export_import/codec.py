@@ -438,6 +438,7 @@ _OPERATION_READERS: Final[dict[str, _Reader]] = {
     "id": checked_label,
     "actor": checked_actor,
     "at": read_time,
+    "user": lambda value, argument: "" if value is None else checked_label(value, argument),
 }
 _CHANGE_READERS: Final[dict[str, _Reader]] = {
     "old": checked_json_object,

@@ -3,17 +3,19 @@
 A row is written in the transaction of the change that it names. Its place in the log, not its time, says what came
 first: a clock may go back.
 
-operations          the number that orders them, namespace, id, verb, actor, time, what it takes back or was taken by
+operations          the number that orders them, namespace, id, verb, actor, time, what it takes back or was taken by,
+                    and the user of a server who did it
 operation_changes   by memory and number: the revision before, whether it went, the fields kept without versions
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from tellback.memory.errors import ArgumentError
 from tellback.memory.history.codec import texts_in_json
@@ -48,7 +50,7 @@ def unknown_operation_error(id: str) -> ArgumentError:
 
 _GROUP_SIZE: Final = 500
 _KEPT_FIELDS: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
-_OPERATION_COLUMNS: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
+_OPERATION_COLUMNS: Final = "number, id, kind, actor, at, zone, undoes, undone_by, user_name"
 _LATER_QUERY: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
     f"SELECT {', '.join('o.' + name for name in _OPERATION_COLUMNS.split(', '))}, c.memory, c.before, c.gone, c.fields"
     " FROM operation_changes AS mine CROSS JOIN operation_changes AS c CROSS JOIN operations AS o"
@@ -68,9 +70,16 @@ class OperationLog:
     ) -> None:
         self._database = database
         self._clock = clock
+        self._user = ""
         self.new_id: Callable[[], str] = ids or TimeOrderedIds(clock=clock)
         """Returns the id of an operation that is to be recorded, for the entries that name it."""
         database.attach(OperationLogTables())
+
+    def signed_by(self, user: str) -> Self:
+        """Return the same log for *user*, whose name each operation has that is recorded by it."""
+        signed = copy.copy(self)
+        signed._user = user
+        return signed
 
     def record(
         self,
@@ -87,7 +96,9 @@ class OperationLog:
 
         Without an *id* or a time *at*, the log's own ids and clock give it one.
         """
-        operation = Operation(id or self.new_id(), kind, actor, at or self._clock(), tuple(changes), undoes)
+        operation = Operation(
+            id or self.new_id(), kind, actor, at or self._clock(), tuple(changes), undoes, user=self._user
+        )
         self.add(namespace, operation)
         return operation
 
@@ -95,10 +106,10 @@ class OperationLog:
         """Put *operation* at the end of a user's log."""
         with self._database.write(lock=namespace) as connection:
             row = (namespace, operation.id, operation.kind, operation.actor, timestamp_to_text(operation.at))
-            more = (utc_offset(operation.at), operation.undoes, operation.undone_by)
+            more = (utc_offset(operation.at), operation.undoes, operation.undone_by, operation.user)
             (number,) = connection.execute(
-                "INSERT INTO operations (namespace, id, kind, actor, at, zone, undoes, undone_by)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
+                "INSERT INTO operations (namespace, id, kind, actor, at, zone, undoes, undone_by, user_name)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
                 row + more,
             ).fetchone()
             _insert_changes(connection, number, operation.changes)
@@ -144,7 +155,7 @@ class OperationLog:
         operations: defaultdict[str, list[Operation]] = defaultdict(list)
         with self._database.read() as connection:
             for row in connection.execute(_LATER_QUERY, (_operation_number(connection, namespace, id), namespace)):
-                operations[row[8]].append(_decode_operation(row[:8], [row[8:]]))
+                operations[row[9]].append(_decode_operation(row[:9], [row[9:]]))
         return operations
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
@@ -184,7 +195,7 @@ class OperationLogTables(TableComponent):
     """The tables of the operation log as a component of a database."""
 
     def __init__(self) -> None:
-        super().__init__("operations", (m001_operation_log,), ("operations", "operation_changes"))
+        super().__init__("operations", (m001_operation_log, m002_user_names), ("operations", "operation_changes"))
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Find changes of no operation, and fields that are not JSON."""
@@ -250,6 +261,11 @@ def m001_operation_log(connection: Connection) -> None:
         connection.execute(statement)
 
 
+def m002_user_names(connection: Connection) -> None:
+    """Name the user of a server in each operation."""
+    connection.execute("ALTER TABLE operations ADD COLUMN user_name TEXT NOT NULL DEFAULT ''")
+
+
 def _insert_changes(connection: Connection, number: int, changes: Sequence[MemoryChange]) -> None:
     (first,) = connection.execute(
         "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
@@ -283,10 +299,11 @@ def _read_changes(connection: Connection, *numbers: int) -> Mapping[int, Sequenc
 
 
 def _decode_operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
-    _, id, kind, actor, time, zone, undoes, undone_by = row
+    _, id, kind, actor, time, zone, undoes, undone_by, user = row
     try:
         decoded = tuple(_decode_change(change) for change in changes)
-        return Operation(id, kind, cast("Actor", actor), timestamp_from_text(time, zone), decoded, undoes, undone_by)
+        moment = timestamp_from_text(time, zone)
+        return Operation(id, kind, cast("Actor", actor), moment, decoded, undoes, undone_by, str(user))
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise DamageError([Finding("operations", "an operation is not what was written", str(id))]) from error
 
