@@ -23,11 +23,11 @@ _MODULE: Final = "tellback.agent.assistant.backup_process"
 
 def start_if_due(settings: AssistantSettings) -> bool:
     """Start the process that makes today's backup if one is wanted and due; return whether it was started."""
-    if not settings.automatic_backups:
+    if not settings.automatic_backups or settings.file is None:
         return False
     from tellback.memory.internals import is_backup_due, was_tried
 
-    memory = settings.memory.absolute()
+    memory = settings.file.absolute()
     try:
         if not memory.is_file() or memory.stat().st_size > settings.backup_space * 1_000_000:
             return False
@@ -64,7 +64,7 @@ class DailyBackupWatch:
     def __init__(self, settings: AssistantSettings) -> None:
         self._settings = settings
         self._ended = threading.Event()
-        if settings.automatic_backups:
+        if settings.automatic_backups and settings.file is not None:
             threading.Thread(target=self._watch, name="tellback-daily-backup", daemon=True).start()
 
     def stop(self) -> None:

@@ -77,7 +77,8 @@ class AssistantSettings:
     A value that a setting cannot have raises ``UnusableSetting``.
     """
 
-    memory: Path = field(default_factory=lambda: _default_memory("tellback"))
+    memory: Annotated[Path | str, check.place] = field(default_factory=lambda: _default_memory("tellback"))
+    """File of the memory, or its address on a server: ``postgresql://HOST/NAME``."""
     namespace: str = ""
     offline: bool = False
     language: Annotated[str | None, check.stripped] = None
@@ -141,6 +142,21 @@ class AssistantSettings:
     backup_space: Annotated[int, check.integer(1)] = 1000
     """Megabytes that automatic backups may take together."""
     mcp: Annotated[McpSettings, McpSettings.of] = McpSettings()
+
+    @property
+    def file(self) -> Path | None:
+        """File of the memory; None for one on a server."""
+        return self.memory if isinstance(self.memory, Path) else None
+
+    @property
+    def shown_memory(self) -> Path | str:
+        """Place of the memory for people to read: an address without user name and password."""
+        return check.without_password(self.memory) if isinstance(self.memory, str) else self.memory
+
+    @property
+    def is_begun(self) -> bool:
+        """Return whether there is a memory already; one on a server is made by whoever comes first."""
+        return self.file is None or os.path.lexists(self.file)
 
     @property
     def vendor_variables(self) -> Mapping[str, str]:
@@ -268,7 +284,7 @@ class Configuration:
     def former_memory(self) -> Path | None:
         """Memory file in the folder of the project's former name, if no new memory exists."""
         former = _default_memory(FORMER_FOLDER)
-        chosen = "memory" in self.origins or os.path.lexists(self.settings.memory)
+        chosen = "memory" in self.origins or self.settings.is_begun
         return None if chosen or not former.is_file() else former
 
 

@@ -7,9 +7,11 @@ settings, and a validation library takes longer to import than most commands tak
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tellback.agent.errors import AgentError
 from tellback.agent.providers.open import ollama_address
@@ -19,6 +21,9 @@ _SWITCHES: Final = {
     **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
     **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False),
 }
+
+
+_ADDRESS: Final = re.compile("[a-z][a-z0-9+.-]+://")
 
 
 class ConfigurationError(AgentError):
@@ -74,6 +79,19 @@ def path(value: object) -> Path:
     if not isinstance(value, (str, Path)) or not str(value).strip():
         raise ValueError("the path of a file is needed")
     return Path(value).expanduser()
+
+
+def place(value: object) -> Path | str:
+    """Return the path of a file, or the address of a server as it is."""
+    return value.strip() if isinstance(value, str) and _ADDRESS.match(value.strip()) else path(value)
+
+
+def without_password(address: str) -> str:
+    """Return *address* without user name and password."""
+    parts = urlsplit(address)
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in ("user", "password", "sslpassword")]
+    query = f"?{urlencode(kept, safe='/')}" if kept else ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{query}"
 
 
 def integer(least: int) -> Check:

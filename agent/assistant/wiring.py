@@ -5,7 +5,6 @@ Network clients, documents and the agent are imported where they are used: most 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -127,19 +126,19 @@ def open_configured_memory(
     """
     if client is None and (settings.embeds_at_an_endpoint or settings.replacements == "model"):
         client = make_http_client(settings)
-    path = settings.memory
+    path = settings.file
     embedder = make_embedder(settings, client)
-    if path.is_dir():
+    if path is not None and path.is_dir():
         raise NotAStore(str(path), "a folder, not a memory file; name a file in it, such as memory.db")
-    if not create and not path.exists() and not path.is_symlink():
+    if not create and path is not None and not settings.is_begun:
         raise NotAStore(str(path), "no memory is here yet; `tellback remember` or `tellback ingest` begins one")
     try:
         memory = open_memory(
-            path,
+            settings.memory,
             embedder=embedder,
             choose_local=settings.embedder_kind != "none",
             policies=make_write_policies(settings, client),
-            language=settings.language if settings.language_of_file or not path.exists() else None,
+            language=settings.language if settings.language_of_file or path is None or not path.exists() else None,
             zone=user_zone(settings),
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
             hooks=make_recall_hooks(settings),
@@ -149,7 +148,7 @@ def open_configured_memory(
         if error.setting != "analyzer":
             raise
         raise ConfigurationError(
-            f"language {settings.language}: {path} was begun in {error.recorded} and stays so; "
+            f"language {settings.language}: {settings.shown_memory} was begun in {error.recorded} and stays so; "
             "leave the language out, or begin another file"
         ) from error
     return OpenedMemory(settings, memory, client)
@@ -167,7 +166,7 @@ def open_assistant(
     """
     client = make_http_client(settings) if settings.model is not None or settings.embeds_at_an_endpoint else None
     provider = make_provider(settings, client)
-    if attached is not None and reads_only and not os.path.lexists(settings.memory):
+    if attached is not None and reads_only and not settings.is_begun:
         opened = OpenedMemory(settings, open_memory("numpy:", language=settings.language), client)
     else:
         opened = open_configured_memory(settings, client, create=not reads_only)

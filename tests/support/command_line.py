@@ -23,7 +23,7 @@ class _Terminal(io.TextIOWrapper):
 class CommandLine:
     """Runs commands on the memory file *path*; ``text`` is standard input."""
 
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, path: Path | str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self._capsys, self._monkeypatch = path, capsys, monkeypatch
 
     def __call__(self, *arguments: object, text: str | bytes = "", terminal: bool = False) -> SimpleNamespace:

@@ -67,7 +67,10 @@ def read_global_options(
     context: typer.Context,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="The memory file (else TELLBACK_MEMORY, else in the data folder)."),
+        typer.Option(
+            metavar="PATH",
+            help="The memory: a file, or postgresql://HOST/NAME (else TELLBACK_MEMORY, else in the data folder).",
+        ),
     ] = None,
     namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories; none sees another's.")] = None,
     offline: Annotated[bool | None, typer.Option("--offline", help="Open no connection beyond this machine.")] = None,

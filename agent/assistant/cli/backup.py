@@ -9,7 +9,13 @@ from typing import Annotated
 
 import typer
 
-from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from tellback.agent.assistant.cli.command_context import (
+    compute_in_one_thread,
+    global_options,
+    opened_memory,
+    required_file,
+    run,
+)
 from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption, QuietOption
 from tellback.agent.assistant.cli.output import (
@@ -45,8 +51,9 @@ def backup(
     """
     compute_in_one_thread()
     with opened_memory(context) as opened:
-        path = None if file is None else _target(Path(Path.cwd(), file.expanduser()), opened.settings.memory)
-        size = opened.settings.memory.stat().st_size
+        memory = required_file(opened.settings, "backup")
+        path = None if file is None else _target(Path(Path.cwd(), file.expanduser()), memory)
+        size = memory.stat().st_size
         with _progress("backup", size, quiet=quiet or json) as on_progress:
             copy = run(opened.memory.backup(path, on_progress=on_progress))
     if json:
@@ -76,7 +83,7 @@ def restore(
         return
     from tellback.memory.internals import restore_memory
 
-    path = Path(Path.cwd(), global_options(context).configuration().settings.memory)
+    path = required_file(global_options(context).configuration().settings, "restore")
     source = Path(Path.cwd(), file.expanduser())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     end_residents()
@@ -138,7 +145,7 @@ def _list_backups(context: typer.Context, *, json: bool) -> None:
     from tellback.memory.internals import known_backups
     from tellback.vectorstore import NotAStore
 
-    path = Path(Path.cwd(), global_options(context).configuration().settings.memory)
+    path = required_file(global_options(context).configuration().settings, "restore")
     backups = known_backups(path)
     if not backups and not path.exists():
         raise NotAStore(str(path), "no memory is here yet, and no backup of one; name its file: tellback restore FILE")

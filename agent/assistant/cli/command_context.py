@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
@@ -47,6 +48,15 @@ class GlobalOptions:
         return configuration
 
 
+def required_file(settings: AssistantSettings, command: str) -> Path:
+    """Return the absolute path of the memory file; for a memory on a server, the *command* is refused."""
+    if settings.file is None:
+        from tellback.vectorstore import UnsupportedError
+
+        raise UnsupportedError(command, f"{settings.shown_memory} is no file; its server has backups of its own")
+    return Path.cwd() / settings.file
+
+
 def global_options(context: typer.Context | GlobalOptions) -> GlobalOptions:
     """Return the global options of *context*."""
     if isinstance(context, GlobalOptions):
@@ -83,10 +93,9 @@ def _settings(context: typer.Context | GlobalOptions) -> AssistantSettings:
                 log.addHandler(logging.NullHandler())
     configuration = global_options(context).configuration()
     if (former := configuration.former_memory) is not None:
-        folder = configuration.settings.memory.parent
         print_note(
             f"tellback: the memory of the former version is at {former}: give it as --memory, "
-            f"or move {former.parent} to {folder}"
+            f"or move {former.parent} to {Path(configuration.settings.memory).parent}"
         )
     return configuration.settings
 
@@ -111,7 +120,7 @@ def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = Fals
 def trial_memory(context: typer.Context) -> OpenedMemory | None:
     """Return an empty memory in this process where the memory file is missing, so that refused input makes no file."""
     settings = global_options(context).configuration().settings
-    if os.path.lexists(settings.memory):
+    if settings.is_begun:
         return None
     from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.memory import open_memory

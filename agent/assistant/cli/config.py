@@ -99,8 +99,10 @@ def set_setting(
             raise typer.BadParameter("a value is needed; '-' reads it from standard input", param_hint="VALUE")
         if not (value := hidden_line(name)):
             raise typer.BadParameter("nothing was given", param_hint="VALUE")
-    if name == "memory":
-        value = str(Path(Path.cwd(), Path(value).expanduser()))
+    from tellback.agent.assistant.setting_checks import place
+
+    if name == "memory" and isinstance(chosen := place(value), Path):
+        value = str(Path.cwd() / chosen)
     configuration = global_options(context).configuration(may_be_missing=True)
     if name not in KEY_SETTINGS:
         write_settings(configuration.path, {name: value})
@@ -214,11 +216,14 @@ def _shown_setting(configuration: Configuration, name: str) -> dict[str, Any]:
 def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* for display: "set" for a key, an address without user name and password."""
     from tellback.agent.assistant.config import ADDRESS_SETTINGS
-    from tellback.agent.assistant.setting_checks import Secret
+    from tellback.agent.assistant.setting_checks import Secret, without_password
     from tellback.agent.providers.open import ollama_address
 
     if isinstance(value, Secret):
         return "set"
+
+    if name == "memory" and isinstance(value, str):
+        return without_password(value)
     if name in ADDRESS_SETTINGS and value is not None:
         return _shown_address(ollama_address(value) if name == "ollama_host" else value)
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

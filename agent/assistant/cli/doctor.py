@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellback.agent.assistant.cli.command_context import global_options, run
+from tellback.agent.assistant.cli.command_context import global_options, required_file, run
 from tellback.agent.assistant.cli.errors import (
     EXIT_FAILED,
     EXIT_FILE,
@@ -195,8 +195,8 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
 def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
     """Open an existing memory file, verify every row, and count its contents."""
     settings, former = configuration.settings, configuration.former_memory
-    path = settings.memory
-    if not path.exists() and not path.is_symlink():
+    path = settings.file
+    if path is not None and not settings.is_begun:
         yield DoctorCheck("memory file", True, f"{path} (not there yet; the first write makes it)")
         if former is not None:
             remedy = f"tellback --memory {former} …, or move {former.parent} to {path.parent}"
@@ -220,9 +220,12 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
         yield DoctorCheck("memory file", False, line, remedy, EXIT_FILE)
         return
     try:
-        yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
-        yield from _access_checks(path)
-        yield from _backup_checks(opened.memory, settings)
+        if path is None:
+            yield DoctorCheck("memory", True, f"{settings.shown_memory}: its server and its role can be used")
+        else:
+            yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
+            yield from _access_checks(path)
+            yield from _backup_checks(opened.memory, settings, path)
         yield from _content_checks(opened.memory, settings.namespace)
     finally:
         run(opened.close())
@@ -245,7 +248,7 @@ def _access_checks(path: Path) -> Iterator[DoctorCheck]:
         yield DoctorCheck("unfinished copy", True, str(copy), remedy)
 
 
-def _backup_checks(memory: LongTermMemory, settings: AssistantSettings) -> Iterator[DoctorCheck]:
+def _backup_checks(memory: LongTermMemory, settings: AssistantSettings, path: Path) -> Iterator[DoctorCheck]:
     """Report the last backup and damaged ones; every backup is read whole."""
     backups = run(memory.backups(check=True))
     whole = [backup for backup in backups if not backup.note]
@@ -255,7 +258,7 @@ def _backup_checks(memory: LongTermMemory, settings: AssistantSettings) -> Itera
     remedy = "" if whole else "`tellback backup` makes one; the first write of a day does, too"
     if not settings.automatic_backups:
         automatic, remedy = "no automatic ones", "`tellback config set automatic_backups yes` has one made each day"
-    elif settings.memory.stat().st_size > settings.backup_space * 1_000_000:
+    elif path.stat().st_size > settings.backup_space * 1_000_000:
         remedy = "the memory is larger than backups may be: `tellback config set backup_space MEGABYTES`"
     yield DoctorCheck("backups", True, f"{seen}; {automatic}", remedy)
     for backup in backups:
@@ -266,7 +269,7 @@ def _backup_checks(memory: LongTermMemory, settings: AssistantSettings) -> Itera
 
 def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     """Remove damaged automatic backups, finish erasures that are due in backups, and make today's backup."""
-    if not settings.memory.exists():
+    if settings.file is None or not settings.is_begun:
         return
     from tellback.agent.assistant.wiring import open_configured_memory
     from tellback.memory.internals import make_daily_backup, remove_backup
@@ -289,7 +292,7 @@ def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     if settings.automatic_backups:
         limit = settings.backup_space * 1_000_000
         now = local_now()
-        if (path := make_daily_backup(settings.memory.absolute(), now=now, max_bytes=limit)) is not None:
+        if (path := make_daily_backup(settings.file.absolute(), now=now, max_bytes=limit)) is not None:
             yield DoctorCheck("backup", True, f"made: {path}")
 
 
@@ -432,7 +435,7 @@ def doctor(
     configuration = global_options(context).configuration()
     fixes = [*fix_backups(configuration.settings)] if fix else []
     if salvage is not None:
-        _salvage(configuration.settings.memory, salvage, json=json)
+        _salvage(required_file(configuration.settings, "doctor --salvage"), salvage, json=json)
         return
     checks = [
         *check_installation(),

@@ -102,7 +102,7 @@ def ingest(
     settings = global_options(context).configuration().settings
     if pages and settings.offline:
         raise typer.BadParameter("no web page is read while offline is set", param_hint="PATH")
-    exists = settings.memory.exists()
+    exists = settings.is_begun
     gone = [path for path in paths if not path.exists()]
     if gone and not exists:  # before a memory file is made for nothing
         raise _no_such_path(gone[0])

@@ -23,7 +23,7 @@ from tellback.agent.assistant.cli.output import (
 from tellback.agent.assistant.synced_folder import synced_warning
 
 if TYPE_CHECKING:
-    from tellback.agent.assistant.config import Configuration
+    from tellback.agent.assistant.config import AssistantSettings, Configuration
 
 _PURPOSE = "Tellback: a memory that is yours, in one file, for you and your AI agents."
 
@@ -55,8 +55,8 @@ def greet(options: GlobalOptions) -> None:
     if options.json:
         print_json(
             {
-                "memory": str(settings.memory),
-                "exists": settings.memory.exists(),
+                "memory": str(settings.shown_memory),
+                "exists": settings.is_begun,
                 "memories": contents.memories,
                 "passages": contents.passages,
                 "problem": contents.problem or None,
@@ -69,7 +69,7 @@ def greet(options: GlobalOptions) -> None:
         return
     print_text(hang("", _PURPOSE))
     print_text()
-    print_labelled("memory", f"{shown_path(settings.memory)}: {_contents_text(contents, configuration)}")
+    print_labelled("memory", f"{shown_path(settings.shown_memory)}: {_contents_text(contents, configuration)}")
     if settings.namespace:
         print_labelled("namespace", settings.namespace)
     print_labelled("model", settings.model or "none; questions are answered with quotes from the memory")
@@ -77,7 +77,7 @@ def greet(options: GlobalOptions) -> None:
     print_text()
     print_labelled("next", f"{step} ({purpose})")
     print_labelled("all", "tellback --help")
-    if (warning := synced_warning(settings.memory)) is not None:
+    if settings.file is not None and (warning := synced_warning(settings.file)) is not None:
         print_note(f"{warning}; `tellback doctor` says what to do")
 
 
@@ -99,16 +99,31 @@ def run_greeting() -> int:
 def _contents(configuration: Configuration) -> Contents:
     """Return the counts of the file in the namespace of the settings; a missing file is empty."""
     settings = configuration.settings
-    if not settings.memory.exists():
+    if settings.file is None:
+        return _contents_on_server(settings)
+    if not settings.is_begun:
         return Contents()
     from tellback.memory.internals import CONVERSATION, DOCUMENTS, lane_counts
     from tellback.vectorstore import NotAStore
 
     try:
-        counts = lane_counts(settings.memory, namespace=settings.namespace)
+        counts = lane_counts(settings.file, namespace=settings.namespace)
     except NotAStore as error:
         return Contents(problem=one_line(str(error)))
     return Contents(counts.get(CONVERSATION, 0), counts.get(DOCUMENTS, 0))
+
+
+def _contents_on_server(settings: AssistantSettings) -> Contents:
+    from tellback.memory import MemoryLayerError, open_memory, run_sync
+
+    try:
+        memory = open_memory(settings.memory, choose_local=False)
+        try:
+            return Contents(run_sync(memory.count(namespace=settings.namespace)))
+        finally:
+            run_sync(memory.close())
+    except MemoryLayerError as error:
+        return Contents(problem=one_line(str(error)))
 
 
 def _contents_text(contents: Contents, configuration: Configuration) -> str:
@@ -116,7 +131,7 @@ def _contents_text(contents: Contents, configuration: Configuration) -> str:
         return "it cannot be read"
     if (former := configuration.former_memory) is not None:
         return f"not begun yet; that of the former version is at {shown_path(former)}"
-    if not configuration.settings.memory.exists():
+    if not configuration.settings.is_begun:
         return "not begun yet"
     memories = format_count(contents.memories, "memory", "memories")
     return f"{memories}, {format_count(contents.passages, 'passage')} of documents" if contents.passages else memories
@@ -138,7 +153,7 @@ def _clients_text(clients: KnownClients) -> str:
 
 def _next_step(configuration: Configuration, contents: Contents, clients: KnownClients) -> tuple[str, str]:
     """Return the next command to suggest, and its purpose."""
-    is_new = not configuration.settings.memory.exists()
+    is_new = not configuration.settings.is_begun
     if contents.problem:
         return "tellback doctor", "says what is wrong, and what to do"
     if is_new and not configuration.path.exists():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -178,7 +177,7 @@ def _opened_for(context: typer.Context, *, dry_run: bool) -> Iterator[OpenedMemo
     """Open the memory; for a dry run without one, an empty temporary one."""
     options = global_options(context)
     with ExitStack() as stack:
-        if dry_run and not os.path.lexists(options.configuration().settings.memory):
+        if dry_run and not options.configuration().settings.is_begun:
             empty = Path(stack.enter_context(TemporaryDirectory())) / "empty.db"
             context.obj = replace(options, flags={**options.flags, "memory": str(empty)})
         yield stack.enter_context(opened_memory(context, create=True))

@@ -89,9 +89,10 @@ def set_up(
     configuration = options.configuration(may_be_missing=True)
     settings = configuration.settings
     values = _checked(given)
-    warning = synced_warning(settings.memory)
+    warning = None if settings.file is None else synced_warning(settings.file)
     if asks:
-        print_note(f"The memory is one file: {shown_path(settings.memory)}")
+        kind = "on a server" if settings.file is None else "one file"
+        print_note(f"The memory is {kind}: {shown_path(settings.shown_memory)}")
         if warning is not None:
             print_note(f"{warning}: {SYNCED_REMEDY}")
     servers = FoundServers()
@@ -104,8 +105,8 @@ def set_up(
     chosen = settings if model is None else with_settings(settings, model.values)
     if asks:
         values |= _asked(values, chosen, options)
-    if (memory := options.flags.get("memory")) is not None:
-        values["memory"] = str(Path(memory).expanduser().absolute())
+    if options.flags.get("memory") is not None:
+        values["memory"] = str(settings.memory if settings.file is None else settings.file.absolute())
     if (language := options.flags.get("language")) is not None:
         values["language"] = _known_language(language)
     _write(configuration, values, model)
@@ -144,7 +145,7 @@ def _asked(
     if "name" not in given:
         suggested = settings.name or _login_name()
         answers["name"] = _ask_setting("name", "Your name", suggested)
-    if options.flags.get("language") is None and not settings.memory.exists():
+    if options.flags.get("language") is None and not settings.is_begun:
         answers["language"] = _ask_language(settings.language)
     if "zone" not in given:
         machine = machine_zone() or "UTC"
@@ -225,8 +226,7 @@ def _print_report(
     if asks:
         print_note()
     lines = {
-        "memory": shown_path(settings.memory)
-        + ("" if settings.memory.exists() else ", begun with what you tell first"),
+        "memory": shown_path(settings.shown_memory) + ("" if settings.is_begun else ", begun with what you tell first"),
         "model": settings.model or _NO_MODEL,
         "key": _key_line(configuration),
         "name": settings.name,
@@ -274,7 +274,7 @@ def _print_object(
     print_json(
         {
             "path": str(configuration.path),
-            "memory": str(settings.memory),
+            "memory": str(settings.shown_memory),
             "model": settings.model,
             "key": _key_line(configuration),
             **{name: getattr(settings, name) for name in ("name", "language", "zone", "extract_facts")},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,7 +89,7 @@ def _launch(configuration: Configuration) -> Launch:
     for name in _PASSED_ON:
         value = getattr(configuration.settings, name)
         if value and configuration.origins.get(name, "").startswith(("--", "TELLBACK_")):
-            options += [f"--{name}", str(value.absolute() if name == "memory" else value)]
+            options += [f"--{name}", str(value.absolute() if isinstance(value, Path) else value)]
     return Launch(own_program(), tuple(options), HOOK_SECONDS)
 
 

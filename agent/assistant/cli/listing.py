@@ -101,7 +101,10 @@ def _refusal(word: str, problem: str) -> typer.BadParameter:
 
 
 def _place(settings: AssistantSettings) -> dict[str, str]:
-    return {"memory": str(settings.memory.absolute()), "namespace": settings.namespace}
+    return {
+        "memory": str(settings.file.absolute() if settings.file else settings.memory),
+        "namespace": settings.namespace,
+    }
 
 
 def _listing_path() -> Path | None:

@@ -98,7 +98,7 @@ def _project_filter() -> Filter | None:
 
 
 def _announce(configuration: Configuration, address: str, place: str) -> None:
-    print_note(f"Serving {configuration.settings.memory} at {address}; Ctrl-C ends it.")
+    print_note(f"Serving {configuration.settings.shown_memory} at {address}; Ctrl-C ends it.")
     print_note("A client must send the token, for example:")
     print_note(f'  claude mcp add --transport http tellback {address} --header "Authorization: Bearer {place}"')
     from tellback.memory.internals import is_loopback

@@ -207,7 +207,7 @@ def screen_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def shown_path(path: Path) -> str:
+def shown_path(path: Path | str) -> str:
     """Return *path* as people write it, with a tilde for the home."""
     home = os.environ.get("HOME") or str(Path.home())
     text = str(path)

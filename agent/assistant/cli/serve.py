@@ -66,7 +66,7 @@ def serve(
             await served.opened()  # what cannot be opened ends the command
             app = create_app(served, host=_LOOPBACK, version=version("tellback"))
             address = address_of(listening, _LOOPBACK)
-            print_note(f"Serving {settings.memory} at {address}; Ctrl-C ends it.")
+            print_note(f"Serving {settings.shown_memory} at {address}; Ctrl-C ends it.")
             print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
             guard = RequestGuard(app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES}, open=("/healthz",))
             with ending_signals() as signalled:

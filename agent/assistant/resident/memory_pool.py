@@ -55,7 +55,7 @@ class MemoryPool:
     def open_paths(self) -> list[str]:
         """Return the files that are open."""
         with self._lock:
-            return [str(pooled.settings.memory) for pooled in self._pooled if pooled.opened is not None]
+            return [str(pooled.settings.shown_memory) for pooled in self._pooled if pooled.opened is not None]
 
     def open_settings(self) -> list[AssistantSettings]:
         """Return the settings of the memories that are open."""
@@ -68,8 +68,10 @@ class MemoryPool:
             opened = [pooled.opened for pooled in self._pooled if pooled.opened and not pooled.users]
         for memory in opened:
             database = memory.memory.database
-            log = memory.settings.memory.with_name(memory.settings.memory.name + "-wal")
-            if isinstance(database, SqliteDatabase) and not database.read_only and log.exists() and log.stat().st_size:
+            if not isinstance(database, SqliteDatabase) or database.read_only:
+                continue
+            log = database.path.with_name(database.path.name + "-wal")
+            if log.exists() and log.stat().st_size:
                 database.empty_log()
 
     def release(self, *, unused_for: float = 0.0) -> int:
@@ -118,8 +120,10 @@ class MemoryPool:
 
 
 def _file_of(settings: AssistantSettings) -> tuple[int, int] | None:
+    if settings.file is None:
+        return None
     try:
-        status = settings.memory.stat()
+        status = settings.file.stat()
     except OSError:
         return None
     return status.st_dev, status.st_ino

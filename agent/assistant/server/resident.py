@@ -127,7 +127,7 @@ class ResidentServer:
             environ[CONFIG_VARIABLE] = str(Path(folder, environ[CONFIG_VARIABLE]))
         settings = load_configuration(flags=request["flags"], environ=environ).settings
         self.idle = float(settings.resident_idle)
-        return replace(settings, memory=Path(folder, settings.memory))
+        return settings if settings.file is None else replace(settings, memory=Path(folder, settings.file))
 
     async def watch(self) -> str:
         """Return the reason once the server is to end; meanwhile use pauses for upkeep."""

@@ -79,7 +79,7 @@ def _is_first(context: typer.Context) -> bool:
     """Return whether nothing is set up and no memory exists yet."""
     configuration = global_options(context).configuration()
     settings = configuration.settings
-    begun = settings.memory.exists() or configuration.path.exists() or configuration.former_memory is not None
+    begun = settings.is_begun or configuration.path.exists() or configuration.former_memory is not None
     return not (begun or settings.model or settings.name or settings.zone or settings.language)
 
 
@@ -93,7 +93,7 @@ def _talk(talk: ChatSession) -> None:
         return
     settings = talk.opened.settings
     model = settings.model or "no model: statements are kept, questions answered by quotes"
-    print_note(f"tellback · {shown_path(settings.memory)} · {model}")
+    print_note(f"tellback · {shown_path(settings.shown_memory)} · {model}")
     print_note(_FIRST_HELP)
     talk.editor = _line_editor(talk)
     for line in _plain_lines() if talk.editor is None else _edited_lines(talk.editor):
