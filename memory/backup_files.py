@@ -94,14 +94,15 @@ def locked_folder(memory: Path, *, wait: float, make: bool = False) -> Iterator[
 
 def _take_lock(descriptor: int, wait: float) -> bool:
     until = time.monotonic() + wait
-    while not _lock_now(descriptor):
+    while not try_lock(descriptor):
         if time.monotonic() > until:
             return False
         time.sleep(_SECONDS_BETWEEN_TRIES)
     return True
 
 
-def _lock_now(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Lock the open file *descriptor* for this process alone; return whether no other has it."""
     try:
         if os.name == "nt":
             import msvcrt

@@ -1,6 +1,7 @@
 """The names of ``tellback.memory.internals``; the package imports each when it is first used."""
 
 from .backup_files import is_backup_due as is_backup_due
+from .backup_files import try_lock as try_lock
 from .backup_files import was_tried as was_tried
 from .backups import known_backups as known_backups
 from .backups import make_daily_backup as make_daily_backup

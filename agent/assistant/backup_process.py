@@ -58,24 +58,6 @@ def start_if_due(settings: AssistantSettings) -> bool:
     return True
 
 
-class DailyBackupWatch:
-    """Checks every ten minutes whether a backup is due, in a process that stays; ``stop`` ends it."""
-
-    def __init__(self, settings: AssistantSettings) -> None:
-        self._settings = settings
-        self._ended = threading.Event()
-        if settings.automatic_backups and settings.file is not None:
-            threading.Thread(target=self._watch, name="tellback-daily-backup", daemon=True).start()
-
-    def stop(self) -> None:
-        """End the checks."""
-        self._ended.set()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
-            start_if_due(self._settings)
-
-
 def main() -> None:
     """Make the backup that the arguments name: the memory file, and megabytes that all backups may take."""
     from tellback.memory.internals import make_daily_backup

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 import platformdirs
 
 from tellback.agent.assistant import setting_checks as check
+from tellback.agent.assistant.setting_checks import LINE_CLIENTS, Secret, http_address
 from tellback.agent.assistant.setting_checks import ConfigurationError as ConfigurationError
-from tellback.agent.assistant.setting_checks import Secret, http_address
 from tellback.agent.providers.open import (
     DEFAULT_ANTHROPIC_URL,
     DEFAULT_OPENAI_URL,
@@ -127,8 +127,11 @@ class AssistantSettings:
     """Judge of the older memories that a new one replaces: none, or the model."""
     extract_facts: bool = False
     """Ask the model after each turn for the facts stated in it, at the cost of tokens."""
-    lines: Literal["auto", "on", "off"] = "auto"
-    """Let the model write beside a chat what memories are about; "auto": where it is on this machine."""
+    lines: Annotated[str, check.lines] = "auto"
+    """Writer of what memories are about, in the background: "on", the model; "auto", the model where it is on this
+    machine; "off", none; or a client's own command, as ``claude-code`` or ``claude-code:MODEL``."""
+    line_tokens: Annotated[int, check.integer(1)] = 100_000
+    """Tokens a day that a writer elsewhere may take in the background."""
     hook_tokens: Annotated[int, check.integer(100)] = 1_000
     """Most tokens that a hook adds to a prompt in another client."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
@@ -172,6 +175,12 @@ class AssistantSettings:
     def model_endpoint(self) -> ModelEndpoint:
         """Endpoint of the model."""
         return model_endpoint(self.model or "", self.vendor_variables)
+
+    @property
+    def line_client(self) -> str:
+        """Client whose own command writes lines; "" where none does."""
+        client = self.lines.partition(":")[0]
+        return client if client in LINE_CLIENTS else ""
 
     @property
     def embedder_kind(self) -> str:

@@ -24,6 +24,8 @@ _SWITCHES: Final = {
 
 
 _ADDRESS: Final = re.compile("[a-z][a-z0-9+.-]+://")
+LINE_CLIENTS: Final = ("claude-code", "codex", "gemini-cli")
+"""Clients whose own command can write lines, as ``agent.providers.client_command`` knows them."""
 
 
 class ConfigurationError(AgentError):
@@ -173,6 +175,17 @@ def model(value: object) -> str | None:
     """Return the name of a model; None for 'none'."""
     name = stripped(value)
     return None if name is None or name.lower() == NO_MODEL else name
+
+
+def lines(value: object) -> str:
+    """Return who writes lines: a word, or a client, with a model of it after a colon."""
+    words = text(value).strip()
+    client, _, model = words.partition(":")
+    if words not in ("auto", "on", "off") and (
+        client not in LINE_CLIENTS or model.startswith("-") or words[-1:] == ":"
+    ):
+        raise ValueError(f"'auto', 'on', 'off' or one of {', '.join(LINE_CLIENTS)} is needed")
+    return words
 
 
 def thinking(value: object) -> str | int:

@@ -343,9 +343,19 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
 
 
 def make_line_writer(settings: AssistantSettings, client: HttpClient) -> LineWriter:
-    """Return the writer of lines that say what memories are about, with the model of the settings."""
+    """Return the writer of lines that say what memories are about: the client that the settings name, or the model."""
     from tellback.agent.context.line_writer import LineWriter
 
+    if settings.line_client:
+        import platformdirs
+
+        from tellback.agent.providers.client_command import ClientCommandProvider
+
+        if settings.offline:
+            raise ConfigurationError(f"lines {settings.lines}: offline, so no client is asked")
+        model, folder = settings.lines.partition(":")[2] or None, platformdirs.user_state_path("tellback") / "asked"
+        command = ClientCommandProvider(settings.line_client, model=model, folder=folder)
+        return LineWriter(command, share_sensitive=settings.share_sensitive)
     if settings.model is None:
         raise ConfigurationError(
             "no model is set to write the lines: `tellback init` looks for one, or set TELLBACK_MODEL"
@@ -355,8 +365,8 @@ def make_line_writer(settings: AssistantSettings, client: HttpClient) -> LineWri
 
 
 def writes_lines(settings: AssistantSettings) -> bool:
-    """Return whether the model writes lines beside a chat: as set, or else where it is on this machine."""
-    if settings.model is None or settings.lines == "off":
+    """Return whether the model writes lines in the background: as set, or else where it is on this machine."""
+    if settings.model is None or settings.lines not in ("auto", "on"):
         return False
     return settings.lines == "on" or is_loopback(settings.model_endpoint.url)
 

@@ -61,7 +61,7 @@ def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: 
     values |= {"model_server": "llama.cpp", "thinking": "700", "temperature": "700", "repetition_penalty": "700"}
     values |= {"max_tokens": "700", "reply_limit": "700", "silence_timeout": "700"}
     values |= {"hook_tokens": "700", "hook_keep": "prompts", "replacements": "model", "prompt_history": "1"}
-    values |= {"zone": "Asia/Tokyo", "extract_facts": "1", "lines": "on"}
+    values |= {"zone": "Asia/Tokyo", "extract_facts": "1", "lines": "on", "line_tokens": "700"}
     values |= {"automatic_backups": "1", "backup_space": "700"}
     given_value = values.get(name, "given")
     settings = load(**{ENVIRONMENT_VARIABLES[name]: given_value}).settings

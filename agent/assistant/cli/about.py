@@ -25,6 +25,7 @@ from tellback.agent.short_ids import short_id
 from tellback.agent.topics import memories_without_line
 
 if TYPE_CHECKING:
+    from tellback.agent.assistant.config import AssistantSettings
     from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.memory import Memory
 
@@ -90,7 +91,6 @@ def _write_missing(opened: OpenedMemory, most_tokens: int | None, *, yes: bool, 
     """Show what the model would be sent, and let it write the missing lines after a yes; what is written stays."""
     from tellback.agent.assistant.wiring import make_http_client, make_line_writer
     from tellback.agent.context.line_writer import LineProgress
-    from tellback.agent.providers.http_provider import redacted_url
 
     settings, progress = opened.settings, LineProgress()
     client = make_http_client(settings)
@@ -105,10 +105,11 @@ def _write_missing(opened: OpenedMemory, most_tokens: int | None, *, yes: bool, 
         estimate = run(writer.estimate(opened.memory, namespace=opened.namespace))
         if estimate.memories:
             sent = (
-                f"{format_count(estimate.memories, 'memory', 'memories')} would go to {settings.model} at "
-                f"{redacted_url(settings.model_endpoint.url)}: {format_count(estimate.calls, 'call')}, "
-                f"about {estimate.tokens:,} tokens"
+                f"{format_count(estimate.memories, 'memory', 'memories')} would go to {line_writer_shown(settings)}: "
+                f"{format_count(estimate.calls, 'call')}, about {estimate.tokens:,} tokens"
             )
+            if settings.line_client:
+                sent += ", and what the client itself adds to each call"
             if not (json and yes):
                 print_note(sent)
             require_terminal_or_yes(yes=yes)
@@ -132,6 +133,18 @@ def _write_missing(opened: OpenedMemory, most_tokens: int | None, *, yes: bool, 
         print_note(f"{progress.usage.input:,} + {progress.usage.output:,} tokens")
         if progress.stopped:
             print_note("stopped before the limit of tokens; the same command goes on")
+
+
+def line_writer_shown(settings: AssistantSettings) -> str:
+    """Return who writes lines, and where it is."""
+    if settings.line_client:
+        from tellback.agent.providers.client_command import CLIENT_COMMANDS
+
+        command = CLIENT_COMMANDS[settings.line_client]
+        return f"{command.title} ({command.shown})"
+    from tellback.agent.providers.http_provider import redacted_url
+
+    return f"{settings.model} at {redacted_url(settings.model_endpoint.url)}"
 
 
 async def _memories_without_line(opened: OpenedMemory) -> list[Memory]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
 from tellback.agent.assistant.cli.output import print_note
 from tellback.agent.assistant.local_time import use_zone
+from tellback.agent.assistant.upkeep import UpkeepWatch, start_upkeep
 
 if TYPE_CHECKING:
     import typer
@@ -114,7 +114,7 @@ def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = Fals
         yield opened
     finally:
         run(opened.close())
-        start_if_due(settings)
+        start_upkeep(settings)
 
 
 def trial_memory(context: typer.Context) -> OpenedMemory | None:
@@ -141,10 +141,9 @@ def opened_assistant(
     from tellback.agent.assistant.wiring import open_assistant
 
     assistant = open_assistant(settings, reads_only=reads_only, attached=attached)
-    watch = DailyBackupWatch(settings)
+    watch = UpkeepWatch(settings)
     try:
         yield assistant
     finally:
-        watch.stop()
         run(assistant.close())
-        start_if_due(settings)
+        watch.stop()

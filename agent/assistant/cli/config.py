@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options, run
-from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
-from tellback.agent.assistant.cli.prompts import hidden_line, read_text_argument
+from tellback.agent.assistant.cli.prompts import confirm, hidden_line, read_text_argument
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
@@ -105,6 +105,8 @@ def set_setting(
         value = str(Path.cwd() / chosen)
     configuration = global_options(context).configuration(may_be_missing=True)
     if name not in KEY_SETTINGS:
+        if name == "lines":
+            _confirm_line_client(value)
         write_settings(configuration.path, {name: value})
         _report_change(context, name, str(configuration.path), json=json)
         return
@@ -114,6 +116,18 @@ def set_setting(
     key = keep_key(file, endpoint, value)
     write_settings(configuration.path, {name: None})
     _report_change(context, name, f"for {_shown_address(endpoint)}, in {kept_in(file, key)}", json=json)
+
+
+def _confirm_line_client(value: str) -> None:
+    """Say what a client that is to write lines would be sent, and ask where there is a terminal."""
+    from tellback.agent.assistant.cli.set_up_lines import cost_of_client
+    from tellback.agent.assistant.setting_checks import LINE_CLIENTS
+
+    if (client := value.partition(":")[0]) not in LINE_CLIENTS:
+        return
+    print_note(cost_of_client(client))
+    if sys.stdin.isatty() and not confirm("Let it write?"):
+        raise typer.Exit(EXIT_FAILED)
 
 
 @with_error_report

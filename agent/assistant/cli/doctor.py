@@ -226,7 +226,7 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
             yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
             yield from _access_checks(path)
             yield from _backup_checks(opened.memory, settings, path)
-        yield from _content_checks(opened.memory, settings.namespace)
+        yield from _content_checks(opened.memory, settings)
     finally:
         run(opened.close())
 
@@ -296,11 +296,11 @@ def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
             yield DoctorCheck("backup", True, f"made: {path}")
 
 
-def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCheck]:
+def _content_checks(memory: LongTermMemory, settings: AssistantSettings) -> Iterator[DoctorCheck]:
     from tellback.vectorstore import lifecycle_of
     from tellback.vectorstore.sqlite import SqliteDatabase
 
-    yield DoctorCheck("memories", True, f"{run(memory.count(namespace=namespace))} in this namespace")
+    yield DoctorCheck("memories", True, f"{run(memory.count(namespace=settings.namespace))} in this namespace")
     waiting = run(memory.pending())
     remedy = "the next write with a working embedder fills them" if waiting else ""
     yield DoctorCheck("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
@@ -321,16 +321,20 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
             yield DoctorCheck("content", False, str(finding), _SALVAGE_REMEDY, EXIT_FILE)
         if not findings:
             yield DoctorCheck("content", True, "every row is as it was written")
-            yield _line_check(memory, namespace)
+            yield from _line_checks(memory, settings)
         for path, time in copies.items():
             seen = f"the copy of {time[:16]}, from before it, stays: {path}"
             remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
             yield DoctorCheck("upgrade", True, seen, remedy)
 
 
-def _line_check(memory: LongTermMemory, namespace: str) -> DoctorCheck:
-    """Report the share of memories with a line that says what they are about, by its author."""
-    counts = run(memory.stats(namespace=namespace))
+def _line_checks(memory: LongTermMemory, settings: AssistantSettings) -> Iterator[DoctorCheck]:
+    """Report the share of memories with a line that says what they are about, by its author, and who writes others."""
+    from tellback.agent.assistant.cli.about import line_writer_shown
+    from tellback.agent.assistant.line_process import LineRecord, allowed_tokens
+    from tellback.agent.assistant.wiring import writes_lines
+
+    counts = run(memory.stats(namespace=settings.namespace))
     described = sum(counts.lines.values())
     authors = ", ".join(f"{count} by a {by}" for by, count in counts.lines.items())
     seen = f"{described} of {counts.memories} memories say it" + (f" ({authors})" if authors else "")
@@ -339,7 +343,17 @@ def _line_check(memory: LongTermMemory, namespace: str) -> DoctorCheck:
         if described < counts.memories
         else ""
     )
-    return DoctorCheck("what memories are about", True, seen, remedy)
+    yield DoctorCheck("what memories are about", True, seen, remedy)
+    if not (settings.line_client or writes_lines(settings)):
+        seen = "nobody by itself: clients, and `tellback memories about --write`"
+        yield DoctorCheck("lines are written by", True, seen, "`tellback config set lines` names who may")
+        return
+    record, bounded = LineRecord.of(settings), allowed_tokens(settings) is not None
+    seen = line_writer_shown(settings)
+    seen += f"; {record.tokens:,} of {settings.line_tokens:,} tokens today" if bounded else ""
+    failed = f"; the last try failed ({record.failure})" if record.failure else ""
+    remedy = "`tellback memories about --write` says why; the next try comes in an hour" if record.failure else ""
+    yield DoctorCheck("lines are written by", not record.failure, seen + failed, remedy)
 
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:

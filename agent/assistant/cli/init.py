@@ -18,6 +18,7 @@ from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_labelled, print_note, print_text, shown_path
 from tellback.agent.assistant.cli.prompts import ask_line, confirm, read_text_argument
+from tellback.agent.assistant.cli.set_up_lines import ask_line_client
 from tellback.agent.assistant.cli.set_up_model import ModelChoice, choose_model, default_model, named_model
 from tellback.agent.assistant.cli.waiting import WaitingStatus
 from tellback.agent.assistant.config import (
@@ -156,7 +157,9 @@ def _asked(
         usual = settings.extract_facts
         answer = ask_line("Shall it?", "yes" if usual else "no").lower()
         answers["extract_facts"] = answer in ("y", "yes") or (usual and answer not in ("n", "no"))
-    return answers
+    if settings.model is None and "lines" not in given and not settings.line_client:
+        answers["lines"] = ask_line_client()
+    return {name: answer for name, answer in answers.items() if name != "lines" or answer}
 
 
 def _ask_setting(name: str, question: str, suggested: str | None) -> str | None:
@@ -232,6 +235,7 @@ def _print_report(
         "name": settings.name,
         "language": settings.language,
         "zone": settings.zone,
+        "lines": f"written by {settings.line_client}'s own command" if settings.line_client else None,
         "facts": "looked for by the model in what you state" if settings.extract_facts else None,
     }
     for label, text in lines.items():

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
 from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.output import print_note
 from tellback.agent.assistant.cli.serve import server_token
+from tellback.agent.assistant.upkeep import UpkeepWatch
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
@@ -79,12 +79,11 @@ def mcp(
         finally:
             await close()
 
-    watch = DailyBackupWatch(configuration.settings)
+    watch = UpkeepWatch(configuration.settings)
     try:
         run(serve())
     finally:
         watch.stop()
-        start_if_due(configuration.settings)
 
 
 def _project_filter() -> Filter | None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.agent.assistant.backup_process import DailyBackupWatch, start_if_due
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
 from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.output import print_note
+from tellback.agent.assistant.upkeep import UpkeepWatch
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
@@ -72,12 +72,11 @@ def serve(
             with ending_signals() as signalled:
                 await serve_application(guard, listening, signalled)
 
-    watch = DailyBackupWatch(configuration.settings)
+    watch = UpkeepWatch(configuration.settings)
     try:
         run(serve())
     finally:
         watch.stop()
-        start_if_due(configuration.settings)
 
 
 def server_token(configuration: Configuration, variable: str, name: str) -> tuple[str, str]:

@@ -47,7 +47,9 @@ def read_transcript(path: Path, start: int = 0) -> Transcript | None:
             else:
                 skipped["command or wrapper"] += 1
     project = str(head.get("projectHash") or path.parent.parent.name)
-    return Transcript("", with_last_answers(entries), skipped, f"gemini-cli:{project}", end)
+    root = path.parent.parent / ".project_root"
+    folder = root.read_text("utf-8", "replace").strip() if root.is_file() else ""
+    return Transcript(folder, with_last_answers(entries), skipped, f"gemini-cli:{project}", end)
 
 
 def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]], int]:

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tellback.agent.assistant.conversation.facts import KeptFacts, keep_facts
+from tellback.agent.assistant.line_process import allowed_tokens, note_tokens
 from tellback.agent.assistant.wiring import (
     make_http_client,
     make_line_writer,
@@ -140,8 +141,13 @@ class BackgroundWorker:
         client, progress = make_http_client(opened.settings), LineProgress()
         try:
             writer = make_line_writer(opened.settings, client)
-            written = writer.write(opened.memory, namespace=opened.namespace, most_tokens=_TOKENS_AFTER_A_TURN)
+            allowed = allowed_tokens(opened.settings)
+            most = _TOKENS_AFTER_A_TURN if allowed is None else min(_TOKENS_AFTER_A_TURN, allowed)
+            if not most:
+                return
+            written = writer.write(opened.memory, namespace=opened.namespace, most_tokens=most)
             async for step in written:
+                note_tokens(opened.settings, step.tokens - progress.tokens)
                 progress = step
                 if self._paused or not self._jobs.empty():
                     break

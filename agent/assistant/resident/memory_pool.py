@@ -27,6 +27,7 @@ class _PooledMemory:
     opened: OpenedMemory | None = None
     file: tuple[int, int] | None = None
     users: int = 0
+    namespaces: set[str] = field(default_factory=set)
     used_at: float = 0.0
 
 
@@ -48,6 +49,7 @@ class MemoryPool:
                     pooled.opened = open_configured_memory(pooled.settings, create=create)
                     pooled.file = _file_of(settings)
                 opened = pooled.opened
+                pooled.namespaces.add(settings.namespace)
             yield replace(opened, settings=settings)
         finally:
             self._return(pooled)
@@ -58,9 +60,14 @@ class MemoryPool:
             return [str(pooled.settings.shown_memory) for pooled in self._pooled if pooled.opened is not None]
 
     def open_settings(self) -> list[AssistantSettings]:
-        """Return the settings of the memories that are open."""
+        """Return the settings of the memories that are open, once for each namespace that they were lent for."""
         with self._lock:
-            return [pooled.settings for pooled in self._pooled if pooled.opened is not None]
+            return [
+                replace(pooled.settings, namespace=namespace)
+                for pooled in self._pooled
+                if pooled.opened is not None
+                for namespace in sorted(pooled.namespaces)
+            ]
 
     def empty_logs(self) -> None:
         """Checkpoint the open files that nobody uses, so that each may be copied or moved without its log."""

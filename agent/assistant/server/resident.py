@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tellback.agent.assistant.backup_process import start_if_due
 from tellback.agent.assistant.config import CONFIG_VARIABLE, AssistantSettings, load_configuration
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
@@ -28,6 +27,7 @@ from tellback.agent.assistant.hooks.service import serve_hook
 from tellback.agent.assistant.resident import wire
 from tellback.agent.assistant.resident.client import file_stamp
 from tellback.agent.assistant.resident.memory_pool import MemoryPool
+from tellback.agent.assistant.upkeep import start_upkeep
 from tellback.memory import run_sync
 
 if TYPE_CHECKING:
@@ -161,11 +161,11 @@ class ResidentServer:
         return "idle" if pause > self.idle else ""
 
     def _keep_up(self, pause: float) -> None:
-        """Empty the logs of open files, start due backups, close unused memories, *pause* seconds after a request."""
+        """Empty the logs of open files, start what is due, close unused memories, *pause* seconds after a request."""
         if pause > _QUIET:
             self.pool.empty_logs()
             for settings in self.pool.open_settings():
-                start_if_due(settings)
+                start_upkeep(settings)
         if pause > _RELEASE_AFTER and resident_bytes() > _KEPT_BYTES:
             self.pool.release(unused_for=_RELEASE_AFTER)
 
