@@ -1,8 +1,9 @@
 """Stages three and four: a reader answers over what was found, and a judge says whether the answer is right.
 
-The harness gives every system's reader equal k and equal tokens of context. Without a model the reader quotes the
-sentence that has most of the question's words, weighed by their rarity in the context, and the judge looks whether it
-is from the evidence, or holds the answer; unanswerable questions are right if they were refused.
+The harness gives every system's reader equal k and equal tokens of context; further budgets of tokens make the curve of
+right answers, a row each. Without a model the reader quotes the sentence that has most of the question's words, weighed
+by their rarity in the context, and the judge looks whether it is from the evidence, or holds the answer; unanswerable
+questions are right if they were refused.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from Stemmer import Stemmer
 
 from benchmarks.memory.data.dataset import Asked, DataSet
 from benchmarks.memory.models import CallFailed, ModelCall, RecordedModel
-from benchmarks.memory.prompts import JUDGE_VERSION, READER_VERSION, judge_prompt, reader_prompt
+from benchmarks.memory.prompts import OURS, Prompts
 from benchmarks.memory.registry import Entry
 from benchmarks.memory.stage_files import Row, StageFile, digest, read_stage
 from tellback.memory.evaluation.metrics import contains_answer, list_f1, token_f1
@@ -26,6 +28,11 @@ from tellback.vectorstore import Analyzer
 
 READERLESS = "none"
 """Name of the reader, and of the judge, that is no model."""
+DEPTH = 50
+"""Hits that are kept of each answer of a system; a budget of the curve is filled from all of them."""
+CURVE = (100, 250, 500, 1_000, 2_000)
+"""Budgets of tokens at which the reader without a model answers, too."""
+KEY = ("question", "k", "tokens")
 REPEATS = 3
 """Verdicts of a judge on one answer; the majority counts, and how often they agree is said."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -34,6 +41,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _OFFICIAL_REFUSALS = ("no information available", "not mentioned")
+_ANALYZER = Analyzer()
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -45,7 +53,13 @@ class Reading:
     tokens: int = 1_000
     reader: RecordedModel | None = None
     judge: RecordedModel | None = None
-    limit: int | None = None
+    curve: tuple[int, ...] = CURVE
+    """Budgets of tokens at which the reader answers, too, from any number of hits."""
+    prompts: Prompts = OURS
+
+    def settings(self, entry: Entry) -> list[tuple[int, int]]:
+        """Return k and tokens of each answer to one question; a system that gives everything has one answer."""
+        return [(self.k, self.tokens), *(() if entry.whole else ((DEPTH, budget) for budget in self.curve))]
 
 
 def answer_path(folder: Path, reader: str) -> Path:
@@ -59,6 +73,12 @@ def judge_path(folder: Path, reader: str, judge: str) -> Path:
     return folder / ("-".join(["judge", *names]) + ".jsonl")
 
 
+def judge_paths(folder: Path, reader: str) -> list[tuple[str, Path]]:
+    """Return name and file of each judge that there is of the answers of *reader*."""
+    headers = [(read_stage(path)[0], path) for path in sorted(folder.glob("judge*.jsonl"))]
+    return [(str(header["judge"]), path) for header, path in headers if header["reader"] == reader]
+
+
 def answer(data: DataSet, entry: Entry, folder: Path, reading: Reading, *, again: bool = False) -> None:
     """Let the reader answer every question of *folder*'s retrieval that has no answer yet."""
     header, found = read_stage(folder / "retrieve.jsonl")
@@ -67,39 +87,37 @@ def answer(data: DataSet, entry: Entry, folder: Path, reading: Reading, *, again
         answer_path(folder, name),
         {
             "stage": "answer", "system": header["system"], "data": header["data"], "reader": name,
-            "prompt": READER_VERSION if reading.reader else "", "k": reading.k, "tokens": reading.tokens,
-            "input": digest(found),
+            "prompt": reading.prompts.version if reading.reader else "", "k": reading.k, "tokens": reading.tokens,
+            "curve": list(reading.curve), "input": digest(found),
         },
-        ["question"],
+        KEY,
         again=again,
     )  # fmt: skip
-    analyzer = Analyzer()
     for row in found:
         id = str(row["question"])
-        if (id,) in stage.rows or row.get("error"):
-            continue
-        asked, context = data.questions[id], context_of(data, row, entry, reading)
-        stage.add(
-            {"question": id, "context": [id for id, _ in context], **_answered(asked, row, context, analyzer, reading)}
-        )
+        for k, tokens in [] if row.get("error") else reading.settings(entry):
+            if (id, str(k), str(tokens)) not in stage.rows:
+                context = context_of(data, row, entry, k, tokens)
+                answered = _answered(data.questions[id], row, context, reading)
+                stage.add({"question": id, "k": k, "tokens": tokens, "context": len(context), **answered})
     stage.close()
 
 
-def context_of(data: DataSet, row: Row, entry: Entry, reading: Reading) -> list[tuple[str, str]]:
-    """Return ids and lines of the first hits within k and tokens, or of all for a system that gives everything."""
+def context_of(data: DataSet, row: Row, entry: Entry, k: int, tokens: int) -> list[tuple[str, str]]:
+    """Return ids and lines of the first hits within *k* and *tokens*, or of all for a system that gives everything."""
     items, facts = data.corpus_of[row["question"]].by_id, row.get("facts", {})
     context, used = [], 0
     for place, (id, size) in enumerate(zip(row["hits"], row["sizes"], strict=True)):
         used += size
-        if not entry.whole and (place >= reading.k or used > reading.tokens):
+        if not entry.whole and (place >= k or used > tokens):
             break
         context.append((id, facts[str(place)] if str(place) in facts else items[id].line))
     return context
 
 
-def _answered(asked: Asked, row: Row, context: Sequence[tuple[str, str]], analyzer: Analyzer, reading: Reading) -> Row:
+def _answered(asked: Asked, row: Row, context: Sequence[tuple[str, str]], reading: Reading) -> Row:
     if reading.reader is not None:
-        prompt = reader_prompt(asked, [line for _, line in context])
+        prompt = reading.prompts.reader(asked, [line for _, line in context])
         try:
             reply = reading.reader.ask(ModelCall(prompt))
         except CallFailed as error:
@@ -108,18 +126,25 @@ def _answered(asked: Asked, row: Row, context: Sequence[tuple[str, str]], analyz
             "answer": reply.text, "quoted": "", "refused": bool(_REFUSAL.search(reply.text)),
             "input": reply.input, "output": reply.output, "error": "",
         }  # fmt: skip
-    id, sentence = ("", "") if row.get("abstains") or not context else extract(asked.question.text, context, analyzer)
+    id, sentence = ("", "") if row.get("abstains") or not context else extract(asked.question.text, context)
     return {"answer": sentence, "quoted": id, "refused": not sentence, "error": ""}
 
 
-def extract(question: str, context: Sequence[tuple[str, str]], analyzer: Analyzer) -> tuple[str, str]:
-    """Return the sentence of *context* that answers *question* best, with the id of its item; ties to the earlier."""
-    sentences = [(id, part.strip()) for id, line in context for part in _SENTENCE.split(line) if part.strip()]
-    terms = [frozenset(analyzer.terms(part)) for _, part in sentences]
-    frequency = Counter(term for one in terms for term in one)
-    asked = frozenset(analyzer.terms(question))
-    scores = [sum(log(1 + len(terms) / frequency[term]) for term in one & asked) for one in terms]
-    return sentences[max(range(len(scores)), key=lambda place: (scores[place], -place))] if scores else ("", "")
+def extract(question: str, context: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Return the id of the item and its sentence that answers *question* best; ties to the earlier."""
+    found = [(id, sentence, terms) for id, line in context for sentence, terms in _sentences(line)]
+    frequency = Counter(term for _, _, terms in found for term in terms)
+    asked = frozenset(_ANALYZER.terms(question))
+    scores = [sum(log(1 + len(found) / frequency[term]) for term in sorted(terms & asked)) for _, _, terms in found]
+    best = max(range(len(scores)), key=lambda place: (scores[place], -place), default=None)
+    return ("", "") if best is None else found[best][:2]
+
+
+@lru_cache(maxsize=20_000)
+def _sentences(line: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return the sentences of *line* with their terms."""
+    parts = (part.strip() for part in _SENTENCE.split(line))
+    return tuple((part, frozenset(_ANALYZER.terms(part))) for part in parts if part)
 
 
 def judge(data: DataSet, folder: Path, reading: Reading, *, again: bool = False) -> None:
@@ -131,17 +156,18 @@ def judge(data: DataSet, folder: Path, reading: Reading, *, again: bool = False)
         judge_path(folder, reader, name),
         {
             "stage": "judge", "system": header["system"], "data": header["data"], "reader": reader, "judge": name,
-            "prompt": JUDGE_VERSION if reading.judge else "", "repeats": REPEATS if reading.judge else 1,
-            "f1": data.f1, "input": digest(answers),
+            "prompt": reading.prompts.version if reading.judge else "", "repeats": REPEATS if reading.judge else 1,
+            "f1": data.f1, "k": header["k"], "tokens": header["tokens"], "curve": header["curve"],
+            "input": digest(answers),
         },
-        ["question"],
+        KEY,
         again=again,
     )  # fmt: skip
     stemmer = Stemmer("porter")
     for row in answers:
-        id = str(row["question"])
-        if (id,) not in stage.rows and not row.get("error"):
-            stage.add({"question": id, **_judged(data, data.questions[id], row, reading, stemmer.stemWord)})
+        at = {name: row[name] for name in KEY}
+        if tuple(map(str, at.values())) not in stage.rows and not row.get("error"):
+            stage.add({**at, **_judged(data, data.questions[row["question"]], row, reading, stemmer.stemWord)})
     stage.close()
 
 
@@ -156,10 +182,10 @@ def _judged(data: DataSet, asked: Asked, row: Row, reading: Reading, stem: Calla
     verdicts = []
     for repeat in range(REPEATS):
         try:
-            reply = reading.judge.ask(ModelCall(judge_prompt(asked, row["answer"]), repeat))
+            reply = reading.judge.ask(ModelCall(reading.prompts.judge(asked, row["answer"]), repeat))
         except CallFailed as error:
             return {"error": str(error)}
-        verdicts.append("yes" in reply.text.lower())
+        verdicts.append(reading.prompts.right.search(reply.text) is not None)
     right = sum(verdicts) * 2 > REPEATS
     return {"right": float(right), "agree": verdicts.count(right) / REPEATS, **scored, "error": ""}
 

@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks.memory.answer import READERLESS, Reading, answer, answer_path, context_of, judge
+from benchmarks.memory import pairs
+from benchmarks.memory.answer import CURVE, READERLESS, REPEATS, Reading, answer, answer_path, context_of, judge
 from benchmarks.memory.check import problems
 from benchmarks.memory.compare import compared
 from benchmarks.memory.contract import violations
@@ -23,7 +24,7 @@ from benchmarks.memory.embedding_server import EmbeddingServer
 from benchmarks.memory.figures import Result, read_results
 from benchmarks.memory.models import BudgetExceeded, ModelCall, Purse, RecordedModel
 from benchmarks.memory.page import markdown_page, page
-from benchmarks.memory.prompts import judge_prompt, reader_prompt
+from benchmarks.memory.prompts import OURS, Prompts, read_prompts
 from benchmarks.memory.protocol import Settings, Unavailable
 from benchmarks.memory.registry import ENTRIES, MEASURED, Entry, entry_of
 from benchmarks.memory.run import RunOptions, retrieve
@@ -55,11 +56,10 @@ def add_command(commands: Any) -> None:
     run.add_argument("--again", action="store_true", help="make the files of these stages anew")
     run.add_argument("-k", type=int, default=10, help="hits that a reader gets")
     run.add_argument("--tokens", type=int, default=1_000, help="tokens that a reader gets")
+    run.add_argument("--curve", help="further budgets of tokens that it gets, 100,500; a model none without it")
     run.add_argument("--reader", default=READERLESS, help="a model, openai:NAME or anthropic:NAME; without: quotes")
     run.add_argument("--judge", default=READERLESS, help="a model; without: evidence and words are compared")
-    run.add_argument("--replay", action="store_true", help="answer from recorded calls alone")
-    run.add_argument("--price", default="0,0", help="money per million tokens in and out")
-    run.add_argument("--budget", type=float, help="money that may be spent; needed with a model")
+    _add_model(run)
     for name, function, help in (
         ("show", _show, "tables in the terminal"),
         ("page", _page, "one HTML file, and Markdown beside it"),
@@ -68,6 +68,7 @@ def add_command(commands: Any) -> None:
     ):
         action = _action(actions, name, function, help)
         if name == "check":
+            action.add_argument("--prompts", type=Path, help="file of the prompts, where they are not ours")
             continue
         action.add_argument("--reader", default=READERLESS)
         action.add_argument("--judge", default=READERLESS)
@@ -76,7 +77,11 @@ def add_command(commands: Any) -> None:
             action.add_argument("before", help="a system, or FOLDER=SYSTEM of another run")
             action.add_argument("after")
             action.add_argument("--measure", default="first")
+            action.add_argument("--show", type=int, default=20, help="questions that are listed")
+            action.add_argument("--pairs", help="a model that says which answer is better, asked in both orders")
+            _add_model(action)
         else:
+            action.add_argument("--price", help="money per million tokens in and out")
             action.add_argument("--against", default="bm25", help="system that the others are compared with")
             action.add_argument("--draw", choices=("questions", "corpora"), default="questions")
         if name == "page":
@@ -86,6 +91,14 @@ def add_command(commands: Any) -> None:
     keeps.set_defaults(run=_contract)
     schema = actions.add_parser("schema", help="write schema.json from the rows' shapes")
     schema.set_defaults(run=_schema)
+
+
+def _add_model(action: argparse.ArgumentParser) -> None:
+    """Add what bounds and records the calls of a model."""
+    action.add_argument("--replay", action="store_true", help="answer from recorded calls alone")
+    action.add_argument("--price", default="0,0", help="money per million tokens in and out")
+    action.add_argument("--budget", type=float, help="money that may be spent; needed with a model")
+    action.add_argument("--prompts", type=Path, help="prompts of your own, or LongMemEval's evaluate_qa.py")
 
 
 def _action(actions: Any, name: str, function: Callable[..., int], help: str) -> argparse.ArgumentParser:
@@ -153,36 +166,59 @@ def _read(
 def _calls(data: DataSet, entry: Entry, folder: Path, reading: Reading, stage: str) -> list[ModelCall]:
     if stage == "answer":
         rows = [row for row in read_stage(folder / "retrieve.jsonl")[1] if not row.get("error")]
-        contexts = [(data.questions[row["question"]], context_of(data, row, entry, reading)) for row in rows]
-        return [ModelCall(reader_prompt(asked, [line for _, line in context])) for asked, context in contexts]
+        contexts = (
+            (data.questions[row["question"]], context_of(data, row, entry, *setting))
+            for row in rows
+            for setting in reading.settings(entry)
+        )
+        return [ModelCall(reading.prompts.reader(asked, [line for _, line in context])) for asked, context in contexts]
     name = reading.reader.name if reading.reader else READERLESS
     rows = [row for row in read_stage(answer_path(folder, name))[1] if not row.get("error")]
     return [
-        ModelCall(judge_prompt(data.questions[row["question"]], row["answer"]), repeat)
+        ModelCall(reading.prompts.judge(data.questions[row["question"]], row["answer"]), repeat)
         for row in rows
-        for repeat in range(3)
+        for repeat in range(REPEATS)
     ]
 
 
 def _reading(given: argparse.Namespace) -> Reading:
-    purse = Purse(*map(float, given.price.split(",")), float("inf") if given.budget is None else given.budget)
-    models = []
-    for name in (given.reader, given.judge):
-        if name == READERLESS:
-            models.append(None)
-            continue
-        if given.budget is None and not given.replay:
-            raise DataError(f"--budget is needed with a model: how much {name} may cost in all")
-        provider = None if given.replay else open_provider(name)
-        models.append(RecordedModel(name, given.out / "calls.jsonl", provider, purse))
-    return Reading(given.k, given.tokens, *models)
+    purse = _purse(given)
+    reader, judge = (None if name == READERLESS else _model(name, given, purse) for name in (given.reader, given.judge))
+    curve = () if reader is not None else CURVE
+    if given.curve is not None:
+        curve = tuple(int(budget) for budget in given.curve.split(",") if budget)
+    return Reading(given.k, given.tokens, reader, judge, curve, _prompts(given))
+
+
+def _model(name: str, given: argparse.Namespace, purse: Purse) -> RecordedModel:
+    if given.budget is None and not given.replay:
+        raise DataError(f"--budget is needed with a model: how much {name} may cost in all")
+    return RecordedModel(name, given.out / "calls.jsonl", None if given.replay else open_provider(name), purse)
+
+
+def _purse(given: argparse.Namespace) -> Purse:
+    return Purse(*_price(given.price), float("inf") if given.budget is None else given.budget)
+
+
+def _price(text: str) -> tuple[float, float]:
+    try:
+        into, out = map(float, text.split(","))
+    except ValueError as error:
+        raise DataError(
+            f"--price {text}: two numbers are needed, per million tokens in and out, such as 0.15,0.60"
+        ) from error
+    return into, out
+
+
+def _prompts(given: argparse.Namespace) -> Prompts:
+    return OURS if given.prompts is None else read_prompts(given.prompts)
 
 
 def _show(given: argparse.Namespace, asked: list[str], say: Say) -> int:
     console = Console(width=None if Console().is_terminal else 200)
     for data, results in _results(given):
         console.rule(f"{data.title}: {len(data.corpora)} corpora, {len(data.questions)} questions, {data.hash[:12]}")
-        for table in tables_of(results, given.against, by_corpus=given.draw == "corpora"):
+        for table in tables_of(results, given.against, **_shown(given)):
             _print(console, table)
         console.print(f"Not measured here: {data.limits}.", style="dim")
     for name, why in _all_failures(given.out).items():
@@ -193,8 +229,8 @@ def _show(given: argparse.Namespace, asked: list[str], say: Say) -> int:
 def _page(given: argparse.Namespace, asked: list[str], say: Say) -> int:
     results = list(_results(given))
     failures = _all_failures(given.out)
-    given.file.write_text(page(results, given.against, failures, by_corpus=given.draw == "corpora"), "utf-8")
-    given.file.with_suffix(".md").write_text(markdown_page(results, given.against, failures), "utf-8")
+    given.file.write_text(page(results, given.against, failures, **_shown(given)), "utf-8")
+    given.file.with_suffix(".md").write_text(markdown_page(results, given.against, failures, **_shown(given)), "utf-8")
     say(f"{given.file} and {given.file.with_suffix('.md')}")
     return 0
 
@@ -202,15 +238,26 @@ def _page(given: argparse.Namespace, asked: list[str], say: Say) -> int:
 def _compare(given: argparse.Namespace, asked: list[str], say: Say) -> int:
     for data in _sets(given):
         print(data.title)
-        pair = [_one(given, data, name) for name in (given.before, given.after)]
-        for line in compared(*pair, given.measure):
+        before, after = (_one(given, data, name) for name in (given.before, given.after))
+        for line in compared(before, after, given.measure, show=given.show):
             print(line)
+        if given.pairs is not None:
+            judge = _model(given.pairs, given, _purse(given))
+            calls = pairs.calls(data, before, after)
+            say(f"{len(calls)} calls of {judge.name} cost at most {judge.estimate(calls):.4f}")
+            judge.check_budget(calls)
+            print(f"answers before {judge.name}: {pairs.judged(data, before, after, judge)}")
     return 0
+
+
+def _shown(given: argparse.Namespace) -> dict[str, Any]:
+    return {"by_corpus": given.draw == "corpora", "price": _price(given.price) if given.price else None}
 
 
 def _one(given: argparse.Namespace, data: DataSet, name: str) -> Result:
     folder, found, key = name.rpartition("=")
-    results = read_results(Path(folder) if found else given.out, data, left_out=_left_out(given))
+    place = Path(folder) if found else given.out
+    results = read_results(place, data, reader=given.reader, judge=given.judge, left_out=_left_out(given))
     for result in results:
         if result.key == key:
             return result
@@ -218,7 +265,7 @@ def _one(given: argparse.Namespace, data: DataSet, name: str) -> Result:
 
 
 def _check(given: argparse.Namespace, asked: list[str], say: Say) -> int:
-    lines = list(problems(given.out, _sets(given)))
+    lines = list(problems(given.out, _sets(given), _prompts(given)))
     for line in lines:
         print(line)
     print(f"{given.out}: {len(lines)} problems")

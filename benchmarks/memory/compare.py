@@ -8,7 +8,7 @@ from benchmarks.memory.figures import RANKED, Result, difference
 from tellback.memory.evaluation.metrics import place_of
 
 
-def compared(before: Result, after: Result, measure: str, *, show: int = 20) -> Iterator[str]:
+def compared(before: Result, after: Result, measure: str, *, show: int) -> Iterator[str]:
     """Yield the difference of every measure of *after* less *before*, then the questions that changed in *measure*."""
     for name in RANKED:
         interval = difference(after, before, name)

@@ -25,7 +25,7 @@ class RareWords:
 
     def search(self, question: Question, k: int, tokens: int) -> Found:
         asked = set(question.text.lower().split())
-        scores = [(sum(1 / self._counts[word] for word in words & asked), id) for id, words in self._items]
+        scores = [(sum(1 / self._counts[word] for word in sorted(words & asked)), id) for id, words in self._items]
         best = sorted((score for score in scores if score[0]), key=lambda score: -score[0])[:k]
         return Found([Hit(id, score) for score, id in best], abstains=not best)
 

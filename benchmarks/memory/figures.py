@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
@@ -12,7 +12,7 @@ from statistics import fmean
 
 import numpy as np
 
-from benchmarks.memory.answer import READERLESS, answer_path, judge_path
+from benchmarks.memory.answer import DEPTH, READERLESS, answer_path, judge_path, judge_paths
 from benchmarks.memory.data.dataset import Asked, DataSet
 from benchmarks.memory.registry import BY_KEY
 from benchmarks.memory.stage_files import Row, read_stage
@@ -44,9 +44,10 @@ SESSIONS: Mapping[str, Callable[[Sequence[str], Mapping[str, int]], float]] = {
     for name, measure in (("any", any_at), ("all", all_at))
 }
 """The same over sessions, each at the place of its best turn; ``all`` is LongMemEval's official figure."""
+_USED = ("input", "output")
 HELD, WRONGLY, LET_THROUGH = "stale first", "refused wrongly", "let through"
-RIGHT, ANYWAY, F1 = "answer right", "answered anyway", "F1"
-MAIN = ("first", "among 3", "among 10", "R@10", "MRR", HELD, WRONGLY, LET_THROUGH, RIGHT, ANYWAY, F1)
+RIGHT, DECLINED, ANYWAY, F1 = "answer right", "reader refused", "answered anyway", "F1"
+MAIN = ("first", "among 3", "among 10", "R@10", "MRR", HELD, WRONGLY, LET_THROUGH, RIGHT, DECLINED, ANYWAY, F1)
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Result:
     answers: Mapping[str, Row]
     judged: Mapping[str, Row]
     left_out: frozenset[str] = frozenset()
+    right_at: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    """Verdicts by budget of tokens and question, for the curve of right answers."""
+    judges: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)
+    """Verdicts of every judge on the same answers."""
 
     @property
     def key(self) -> str:
@@ -108,25 +113,47 @@ class Result:
         """Return the share of questions with any of their evidence within each of the budgets."""
         return [fmean(self._within(budget)) if self.values["first"] else 0.0 for budget in BUDGETS]
 
-    def costs(self) -> Mapping[str, float]:
-        """Return milliseconds, memory, disk and tokens of the run."""
+    def right_curve(self) -> Mapping[int, float]:
+        """Return the share of answerable questions that the reader answers right, by its budget of tokens."""
+        asked = self.data.questions
+        return {
+            budget: fmean(right[id] for id in right if asked[id].answerable and id not in self.left_out)
+            for budget, right in sorted(self.right_at.items())
+            if any(asked[id].answerable and id not in self.left_out for id in right)
+        }
+
+    def costs(self, price: tuple[float, float] | None = None) -> Mapping[str, float]:
+        """Return milliseconds, memory, disk and tokens of the run; money by *price* of a million tokens in and out.
+
+        A reader without a model is counted as one that reads the first ten and writes nothing.
+        """
         asked = [row for row in self.found.values() if "ms" in row]
         done = [row for row in self.ingested if "seconds" in row]
         items, tokens = (sum(row[name] for row in done) or 1 for name in ("items", "tokens"))
         ms = [row["ms"] for row in asked] or [0.0]
-        used = [row["usage"].get(name, 0) for row in done for name in ("input", "output")]
-        read = [row.get("input", 0) + row.get("output", 0) for row in self.answers.values()]
+        used = [row["usage"].get(name, 0) for row in done for name in _USED]
+        read = [(row.get("input", 0), row.get("output", 0)) for row in self.answers.values()] or [(0, 0)]
+        taken, given = (fmean(column) for column in zip(*read, strict=True))
+        ten = fmean([sum(row["sizes"] if self.whole else row["sizes"][:10]) for row in asked] or [0])
+        money = {}
+        if price is not None:
+            per_question = ((taken or ten) * price[0] + given * price[1]) / 1e6
+            written = sum(
+                one * row["usage"].get(name, 0) for row in done for one, name in zip(price, _USED, strict=True)
+            )
+            money = {"money a 1,000 questions": 1e3 * per_question, "money a million ingested": written / tokens}
         return {
             "ms p50": float(np.percentile(ms, 50)),
             "ms p95": float(np.percentile(ms, 95)),
             "CPU ms": fmean([row["cpu_ms"] for row in asked] or [0.0]),
-            "tokens of ten": fmean([sum(row["sizes"] if self.whole else row["sizes"][:10]) for row in asked] or [0]),
+            "tokens of ten": ten,
             "ingest s": 1_000 * sum(row["seconds"] for row in done) / items,
             "ingest CPU s": 1_000 * sum(row["cpu"] for row in done) / items,
             "disk MB": 1e-3 * sum(row["bytes"] for row in done) / items,
             "memory MB": max([row["rss"] for row in (*done, *asked)], default=0) / 1e6,
             "model tokens": 1e6 * sum(used) / tokens,
-            "reader tokens": fmean(read or [0]),
+            "reader tokens": taken + given,
+            **money,
         }  # fmt: skip
 
     def _within(self, budget: int) -> Iterator[float]:
@@ -149,6 +176,8 @@ class Result:
             stale, gold = place_of(hits, asked.stale), place_of(hits, asked.gold)
             yield HELD, float(bool(stale) and (not gold or stale < gold))
         yield (WRONGLY, float(refused)) if asked.answerable else (LET_THROUGH, float(not refused))
+        if asked.answerable and "refused" in self.answers.get(id, ()):
+            yield DECLINED, float(self.answers[id]["refused"])
         if id in self.judged and not self.judged[id].get("error"):
             right = self.judged[id]["right"]
             yield (RIGHT, right) if asked.answerable else (ANYWAY, 1 - right)
@@ -166,10 +195,11 @@ def read_results(
         if header["data"]["sha256"] != data.hash:
             raise ValueError(f"{path}: made with other files of {data.title} than are here")
         ingested = read_stage(path.with_name("ingest.jsonl"))[1]
-        answers, judged = (
-            _by_question(place) for place in (answer_path(path.parent, reader), judge_path(path.parent, reader, judge))
-        )
-        found.append(Result(data, header, ingested, _keyed(rows), answers, judged, frozenset(left_out)))
+        answers, _ = _of_settings(answer_path(path.parent, reader))
+        judged, right_at = _of_settings(judge_path(path.parent, reader, judge))
+        judges = {name: _of_settings(place)[0] for name, place in judge_paths(path.parent, reader)}
+        labels = (answers, judged, frozenset(left_out), right_at, judges)
+        found.append(Result(data, header, ingested, _keyed(rows), *labels))
     order = {key: place for place, key in enumerate(BY_KEY)}
     return sorted(found, key=lambda result: (order.get(result.key, len(order)), result.key))
 
@@ -185,8 +215,17 @@ def difference(ours: Result, theirs: Result, measure: str, *, by_corpus: bool = 
     return paired_difference(ours.values[measure], theirs.values[measure], groups=groups)
 
 
-def _by_question(path: Path) -> Mapping[str, Row]:
-    return _keyed(read_stage(path)[1]) if path.exists() else {}
+def _of_settings(path: Path) -> tuple[Mapping[str, Row], Mapping[int, Mapping[str, float]]]:
+    """Return the rows of the k and tokens that the header names, and the verdicts of the curve by budget."""
+    if not path.exists():
+        return {}, {}
+    header, rows = read_stage(path)
+    main = _keyed(row for row in rows if (row["k"], row["tokens"]) == (header["k"], header["tokens"]))
+    right_at: dict[int, dict[str, float]] = defaultdict(dict)
+    for row in rows:
+        if row["k"] == DEPTH and row["tokens"] in header["curve"] and "right" in row:
+            right_at[row["tokens"]][row["question"]] = row["right"]
+    return main, right_at
 
 
 def _keyed(rows: Iterable[Row]) -> Mapping[str, Row]:

@@ -17,11 +17,11 @@ MOST_OUTPUT = 200
 _PER = 1_000_000
 
 
-class CallFailed(Exception):
+class CallFailed(ValueError):
     """The model did not answer; the message says why."""
 
 
-class BudgetExceeded(Exception):
+class BudgetExceeded(ValueError):
     """What is left to ask would cost more than the budget allows; nothing more was asked."""
 
 
@@ -69,8 +69,10 @@ class RecordedModel:
         self._counter = TiktokenCounter()
         self._record: dict[str, ModelReply] = {}
         if self.path.exists():
-            for line in self.path.read_text("utf-8").splitlines():
-                row = json.loads(line)
+            whole, _, cut = self.path.read_text("utf-8").rpartition("\n")
+            if cut and self.provider is not None:  # a kill cut the last line off
+                self.path.write_text(f"{whole}\n" if whole else "", "utf-8")
+            for row in map(json.loads, whole.splitlines()):
                 self._record[row["key"]] = ModelReply(**row["reply"])
 
     def ask(self, call: ModelCall) -> ModelReply:

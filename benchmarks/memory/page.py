@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from math import log
+from math import ceil, log
 from pathlib import Path
 from string import Template
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from benchmarks.memory.data.dataset import DataSet
 from benchmarks.memory.figures import BUDGETS, Result, mean_of
@@ -24,29 +24,38 @@ _LABEL_GAP = 14
 
 
 Runs: TypeAlias = Sequence[tuple[DataSet, Sequence[Result]]]
+Curve: TypeAlias = tuple[str, Callable[[Result], Mapping[int, float]]]
+_EVIDENCE: Curve = (
+    "Questions with any of their evidence in the context, against its tokens.",
+    lambda result: dict(zip(BUDGETS, result.curve(), strict=True)),
+)
+_RIGHT_ANSWERS: Curve = (
+    "Questions that the reader answers right, against the tokens of its context.",
+    Result.right_curve,
+)
 
 
-def page(runs: Runs, against: str, failures: Mapping[str, str], *, by_corpus: bool = False) -> str:
-    """Return the page of *runs*, with the reasons why other systems have no figures."""
+def page(runs: Runs, against: str, failures: Mapping[str, str], **shown: Any) -> str:
+    """Return the page of *runs*, with the reasons why others have no figures; *shown*: see ``tables_of``."""
     parts = []
     for data, results in runs:
         parts.append(f"<h2>{escape(data.title)}</h2>")
         parts.append(_note(f"{len(data.corpora)} corpora, {len(data.questions)} questions, SHA-256 {data.hash}."))
         parts.append(_note(f"Not measured here: {data.limits}."))
-        parts += [_dots(results), _curves(results)]
-        parts += [_table(table) for table in tables_of(results, against, by_corpus=by_corpus)]
+        parts += [_dots(results), _curves(results, _EVIDENCE), _curves(results, _RIGHT_ANSWERS)]
+        parts += [_table(table) for table in tables_of(results, against, **shown)]
         parts.append(_settings(results))
     named = "".join(f"<li>{escape(key)}: {escape(why)}</li>" for key, why in failures.items())
     parts.append(f"<h2>Named, without figures</h2><ul>{named}</ul>")
     return Template(_PAGE.read_text("utf-8")).substitute(body="\n".join(parts))
 
 
-def markdown_page(runs: Runs, against: str, failures: Mapping[str, str]) -> str:
+def markdown_page(runs: Runs, against: str, failures: Mapping[str, str], **shown: Any) -> str:
     """Return the tables of *runs* in Markdown."""
     parts = [f"# Memory systems, measured alike\n\n{_INTRODUCTION}\n"]
     for data, results in runs:
         parts.append(f"## {data.title}\n\nSHA-256 {data.hash}. Not measured here: {data.limits}.\n")
-        parts += map(markdown, tables_of(results, against))
+        parts += map(markdown, tables_of(results, against, **shown))
     named = "".join(f"- {key}: {why}\n" for key, why in failures.items())
     return "\n".join([*parts, f"## Named, without figures\n\n{named}"])
 
@@ -98,33 +107,39 @@ def _dots(results: Sequence[Result]) -> str:
     )
 
 
-def _curves(results: Sequence[Result]) -> str:
-    """Return the share of questions with evidence in the context against its tokens, a line a system."""
-    shown = [result for result in results if not result.whole and any(result.curve())]
-    span = log(BUDGETS[-1] / BUDGETS[0])
-    xs = [_RIGHT + (_WIDTH - _LEFT - 1.5 * _RIGHT) * log(budget / BUDGETS[0]) / span for budget in BUDGETS]
+def _curves(results: Sequence[Result], what: Curve) -> str:
+    """Return *what* against the tokens of the context, a line a system; empty where no system has it."""
+    title, curve_of = what
+    curves = [(label(result), curve_of(result)) for result in results if not result.whole]
+    curves = [(name, curve) for name, curve in curves if any(curve.values())]
+    budgets = sorted({budget for _, curve in curves for budget in curve})
+    if len(budgets) < 2:
+        return ""
+    span = log(budgets[-1] / budgets[0])
+    x_of = {one: _RIGHT + (_WIDTH - _LEFT - 1.5 * _RIGHT) * log(one / budgets[0]) / span for one in budgets}
+    left, right = x_of[budgets[0]], x_of[budgets[-1]]
+    most = max(value for _, curve in curves for value in curve.values())
+    step = next(step for step in (0.05, 0.1, 0.2) if most <= 5 * step or step == 0.2)
+    top = step * ceil(most / step)
     depth = _CURVE_HEIGHT - _TOP - _BOTTOM
     lines = []
-    for tenth in range(0, 11, 2):
-        y = _TOP + depth * (1 - tenth / 10)
-        lines.append(f'<line class="grid" x1="{xs[0]:.0f}" x2="{xs[-1]:.0f}" y1="{y:.0f}" y2="{y:.0f}"/>')
-        lines.append(
-            f'<text class="faint" x="{xs[0] - 8:.0f}" y="{y + 4:.0f}" text-anchor="end">{tenth / 10:.1f}</text>'
-        )
-    for x, budget in zip(xs, BUDGETS, strict=True):
+    for number in range(round(top / step) + 1):
+        y = _TOP + depth * (1 - number * step / top)
+        lines.append(f'<line class="grid" x1="{left:.0f}" x2="{right:.0f}" y1="{y:.0f}" y2="{y:.0f}"/>')
+        tick = f'<text class="faint" x="{left - 8:.0f}" y="{y + 4:.0f}" text-anchor="end">'
+        lines.append(f"{tick}{number * step:.2f}</text>")
+    for budget, x in x_of.items():
         lines.append(f'<text class="faint" x="{x:.0f}" y="{_CURVE_HEIGHT - 14}" text-anchor="middle">{budget:,}</text>')
-    ends = sorted(((_TOP + depth * (1 - result.curve()[-1]), result) for result in shown), key=lambda pair: pair[0])
-    spread = min(_LABEL_GAP, (_CURVE_HEIGHT - _TOP) / max(len(ends), 1))
-    text_y = -spread
-    for y, result in ends:
-        kind, text_y = _kind(label(result)), max(y, text_y + spread)
-        points = " L".join(
-            f"{x:.1f},{_TOP + depth * (1 - value):.1f}" for x, value in zip(xs, result.curve(), strict=True)
-        )
-        lines.append(f'<path class="{kind}" d="M{points}"><title>{escape(label(result))}</title></path>')
-        lines.append(f'<text x="{xs[-1] + 10:.0f}" y="{text_y + 4:.0f}">{escape(label(result))}</text>')
+    ends = sorted((_TOP + depth * (1 - curve[max(curve)] / top), name, curve) for name, curve in curves)
+    text_y = -_LABEL_GAP
+    for y, name, curve in ends:
+        text_y = max(y, text_y + _LABEL_GAP)
+        points = " L".join(f"{x_of[one]:.1f},{_TOP + depth * (1 - value / top):.1f}" for one, value in curve.items())
+        lines.append(f'<g class="{_kind(name)}"><path d="M{points}"><title>{escape(name)}</title></path>')
+        lines.append(f'<path class="lead" d="M{right + 2:.0f},{y:.0f} L{right + 14:.0f},{text_y:.0f}"/>')
+        lines.append(f'<text x="{right + 18:.0f}" y="{text_y + 4:.0f}">{escape(name)}</text></g>')
     height = max(_CURVE_HEIGHT, round(text_y) + _LABEL_GAP)
-    return _figure(height, lines, "Questions with any of their evidence in the context, against its tokens.")
+    return _figure(height, lines, title)
 
 
 def _figure(height: int, lines: Sequence[str], caption: str) -> str:

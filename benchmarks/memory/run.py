@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.about import load
+from benchmarks.memory.answer import DEPTH
 from benchmarks.memory.data.dataset import Asked, Corpus, DataSet
 from benchmarks.memory.embedding_server import EmbeddingServer
 from benchmarks.memory.process import SystemFailed, SystemProcess, python_with
@@ -23,8 +24,6 @@ from benchmarks.memory.stage_files import Row, StageFile
 from benchmarks.stores.results import machine
 from tellback.memory import TiktokenCounter
 
-DEPTH = 50
-"""Hits that are kept of each answer, for figures at any smaller k."""
 _WORD = re.compile(r"\w{3,}")
 _LEAST_SHARE = 0.5
 """Share of a fact's words that the item which it is attributed to must have."""

@@ -47,8 +47,9 @@ class AnswerHeader(_Header):
     reader: str
     prompt: str
     input: str
-    k: int = 0
-    tokens: int = 0
+    k: int
+    tokens: int
+    curve: list[int]
 
 
 class JudgeHeader(AnswerHeader):
@@ -91,11 +92,13 @@ class RetrieveRow(_Line):
 
 
 class AnswerRow(_Line):
-    """One answer: the ids in the context, the text, the id that was quoted, the tokens of the reader."""
+    """One answer within *k* hits and *tokens*: lines of its context, text, the quoted id, tokens of the reader."""
 
     question: str
+    k: int
+    tokens: int
     error: str
-    context: list[str]
+    context: int = 0
     answer: str = ""
     quoted: str = ""
     refused: bool = False
@@ -104,9 +107,11 @@ class AnswerRow(_Line):
 
 
 class JudgeRow(_Line):
-    """One verdict: 1 or 0, the share of repeats that agree, the F1 of the words."""
+    """One verdict on the answer of *k* and *tokens*: 1 or 0, the share of repeats that agree, the words' F1."""
 
     question: str
+    k: int
+    tokens: int
     error: str
     right: float = 0.0
     agree: float = 1.0

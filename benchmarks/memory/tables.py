@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.memory.figures import BUDGETS, HELD, MAIN, Result, difference, mean_of
+from tellback.memory.evaluation.metrics import agreement
 
-_COSTS = (
-    "ms p50", "ms p95", "CPU ms", "tokens of ten", "ingest s", "ingest CPU s", "disk MB", "memory MB", "model tokens",
-    "reader tokens",
-)  # fmt: skip
+_READERLESS = "From as many hits as the tokens hold; by the reader and the judge of this table."
 _MEANINGLESS = frozenset({"first", "among 3", "among 10", "R@10", "MRR", HELD})
 """Measures of order, of a system that gives everything."""
 _FEW = 40
@@ -27,8 +25,10 @@ class Table:
     note: str = ""
 
 
-def tables_of(results: Sequence[Result], against: str, *, by_corpus: bool = False) -> list[Table]:
-    """Return all tables of one data set; differences are to the system *against*."""
+def tables_of(
+    results: Sequence[Result], against: str, *, by_corpus: bool = False, price: tuple[float, float] | None = None
+) -> list[Table]:
+    """Return all tables of one data set; differences are to the system *against*, money is by *price*."""
     reference = next((result for result in results if result.key == against), results[0])
     return [
         main_table(results),
@@ -36,7 +36,9 @@ def tables_of(results: Sequence[Result], against: str, *, by_corpus: bool = Fals
         kind_table(results),
         *session_table(results),
         budget_table(results),
-        cost_table(results),
+        *right_table(results),
+        *judge_table(results),
+        cost_table(results, price),
         *error_table(results),
     ]
 
@@ -113,21 +115,53 @@ def budget_table(results: Sequence[Result]) -> Table:
     return Table("Evidence within a context of so many tokens", heads, rows)
 
 
-def cost_table(results: Sequence[Result]) -> Table:
-    """Return time, memory, disk and tokens."""
+def right_table(results: Sequence[Result]) -> list[Table]:
+    """Return the share of right answers of a reader with so many tokens of context; none without such answers."""
+    curves = [(label(result), result.right_curve()) for result in results]
+    budgets = sorted({budget for _, curve in curves for budget in curve})
+    rows = tuple((name, *(share(curve[one]) for one in budgets)) for name, curve in curves if curve)
+    heads = ("system", *(f"{budget:,}" for budget in budgets))
+    return [Table("Answers right with a context of so many tokens", heads, rows, _READERLESS)] if rows else []
+
+
+def judge_table(results: Sequence[Result]) -> list[Table]:
+    """Return how far the judges of the same answers agree, each pair over all systems; none with a judge alone."""
+    names = sorted({name for result in results for name in result.judges})
     rows = []
+    for place, one in enumerate(names):
+        verdicts = [row for result in results for row in result.judges.get(one, {}).values() if "agree" in row]
+        if verdicts:
+            same = sum(row["agree"] == 1 for row in verdicts) / len(verdicts)
+            rows.append((f"{one}, with itself in its repeats", str(len(verdicts)), share(same), ""))
+        for other in names[place + 1 :]:
+            pairs = [
+                (mine[id]["right"], theirs[id]["right"])
+                for mine, theirs in ((result.judges.get(one, {}), result.judges.get(other, {})) for result in results)
+                for id in mine
+                if "right" in mine[id] and "right" in theirs.get(id, ())
+            ]
+            if pairs:
+                alike, kappa = agreement(*zip(*pairs, strict=True))
+                rows.append((f"{one}, {other}", str(len(pairs)), share(alike), share(kappa)))
+    note = "Kappa is the agreement beyond chance (Cohen 1960): 0 is none, 1 is all. “none” compares evidence and words."
+    return [Table("Agreement of judges", ("judges", "verdicts", "alike", "kappa"), tuple(rows), note)] if rows else []
+
+
+def cost_table(results: Sequence[Result], price: tuple[float, float] | None = None) -> Table:
+    """Return time, memory, disk, tokens, and money by *price*."""
+    rows: list[tuple[str, ...]] = []
+    heads: tuple[str, ...] = ()
     for result in results:
-        costs = result.costs()
-        rows.append(
-            (label(result), *(f"{costs[name]:,.0f}" if costs[name] >= 100 else f"{costs[name]:.3g}" for name in _COSTS))
-        )
+        costs = result.costs(price)
+        heads = tuple(costs)
+        rows.append((label(result), *(f"{cost:,.0f}" if cost >= 100 else f"{cost:.3g}" for cost in costs.values())))
     note = (
         "Ingest and disk are those of 1,000 items, model tokens those of a million ingested tokens, reader tokens "
         "those of a question; questions come one at a time. Systems that share the embedder find texts embedded: "
         "their times are without it. Memory is the most that the process held, imports included; what a baseline "
         "keeps in memory takes no disk."
     )
-    return Table("What it costs", ("system", *_COSTS), tuple(rows), note)
+    return Table("What it costs", ("system", *heads), tuple(rows), note)
 
 
 def error_table(results: Sequence[Result]) -> list[Table]:

@@ -74,6 +74,14 @@ def contains_answer(given: str, wanted: str) -> bool:
     return bool(wanted.strip()) and f" {normalized_answer(wanted)} " in f" {normalized_answer(given)} "
 
 
+def agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    """Return the share of equal verdicts of two judges, and Cohen's kappa."""
+    pairs = list(zip(one, other, strict=True))
+    alike = sum(a == b for a, b in pairs) / len(pairs) if pairs else 0.0
+    chance = sum((one.count(kind) / len(pairs)) * (other.count(kind) / len(pairs)) for kind in set(one))
+    return alike, (alike - chance) / (1 - chance) if chance < 1 else float(alike == 1)
+
+
 def area_under_curve(sure: Sequence[float], unsure: Sequence[float]) -> float:
     """Return the probability that a value of *sure* is above one of *unsure*, ties counted half; .5 without values."""
     pairs = [(a > b) + (a == b) / 2 for a in sure for b in unsure]

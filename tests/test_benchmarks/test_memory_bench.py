@@ -11,20 +11,22 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.memory.answer import Reading, context_of
+from benchmarks.memory.answer import CURVE, DEPTH, context_of
 from benchmarks.memory.contract import violations
 from benchmarks.memory.data.catalogue import read_data
-from benchmarks.memory.data.dataset import Corpus
+from benchmarks.memory.data.dataset import Asked, Corpus, DataError
 from benchmarks.memory.data.json_lines import json_lines
 from benchmarks.memory.embedding_server import EmbeddingServer
 from benchmarks.memory.figures import HELD, LET_THROUGH, WRONGLY, mean_of, read_results
 from benchmarks.memory.process import is_installed
+from benchmarks.memory.prompts import read_prompts
 from benchmarks.memory.protocol import Found, Hit, Item, Question, Settings
 from benchmarks.memory.registry import BASELINES, ENTRIES, entry_of
 from benchmarks.memory.run import RunOptions, retrieve
 from benchmarks.memory.schema import json_schema
 from benchmarks.memory.stage_files import digest, read_stage
 from benchmarks.memory.systems.baselines import Baseline
+from benchmarks.memory.tables import judge_table, tables_of
 from tellback.agent.testing import OpenAIServer, Reply
 from tellback.memory import HashingEmbedder, OpenAICompatibleEmbedder, run_sync
 from tellback.memory.internals import local_available
@@ -116,6 +118,10 @@ def test_two_runs_are_equal_and_a_killed_one_goes_on_to_the_same_result(folder: 
     for file in sorted(first.glob("*/*/*.jsonl")):
         again = second / file.relative_to(first)
         assert digest(read_stage(file)[1]) == digest(read_stage(again)[1])
+    tables = [tables_of(read_results(out, json_lines(folder)), "bm25") for out in (first, second)]
+    assert [table for table in tables[0] if table.title != "What it costs"] == [
+        table for table in tables[1] if table.title != "What it costs"
+    ]
     for out in (first, second):
         assert main(["memory", "check", "--sets", str(folder), "--out", str(out)]) == 0
 
@@ -159,6 +165,14 @@ def test_a_changed_input_is_noticed_and_a_check_finds_what_is_wrong(
     said = capsys.readouterr().out
     assert "Field required" in said
     assert "made from rows that do not lie beside it" in said
+    path.write_text("".join(lines), "utf-8")
+    answers = path.with_name("answer.jsonl")
+    said_before = answers.read_text("utf-8")
+    answers.write_text(said_before.replace('"quoted": "m2"', '"quoted": "m4"'), "utf-8")
+    assert main(["memory", "check", "--sets", str(folder), "--out", str(out)]) == 1
+    assert "rows are not what its input and the recorded calls give" in capsys.readouterr().out
+    answers.write_text(said_before, "utf-8")
+    assert main(["memory", "check", "--sets", str(folder), "--out", str(out)]) == 0
     with (folder / "memories.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"id": "m5", "text": "A new one."}\n')
     with pytest.raises(SystemExit):
@@ -216,15 +230,15 @@ def test_a_model_is_recorded_replayed_without_a_key_and_kept_within_its_budget(
         assert len(server.requests) == 12
     folder_of_run = out / "mine" / "bm25"
     files = [folder_of_run / name for name in ("answer-openai-tiny.jsonl", "judge-openai-tiny-openai-strict.jsonl")]
-    said = [digest(read_stage(file)[1]) for file in files]
     rows = {row["question"]: row for row in read_stage(files[1])[1]}
     assert [rows[id]["right"] for id in ("/q0", "/q1", "/q2")] == [1.0, 0.0, 1.0]
     assert rows["/q0"]["agree"] == pytest.approx(2 / 3)
+    said = [file.read_bytes().partition(b"\n")[2] for file in files]  # all but the header, which has the time
     for file in files:
         file.unlink()
     monkeypatch.delenv("OPENAI_BASE_URL")
     assert run(folder, out, "bm25", *model, "--replay") == 0
-    assert [digest(read_stage(file)[1]) for file in files] == said
+    assert [file.read_bytes().partition(b"\n")[2] for file in files] == said
     assert main(["memory", "check", "--sets", str(folder), "--out", str(out)]) == 0
     with pytest.raises(SystemExit):
         run(folder, out, "bm25", *model)
@@ -236,11 +250,69 @@ def test_every_reader_gets_equal_k_and_equal_tokens(folder: Path, tmp_path: Path
     row = {"question": "/q0", "hits": ["m1", "m2", "m3", "m4"], "sizes": [10, 10, 30, 1]}
 
     def shown(key: str, k: int, tokens: int) -> list[str]:
-        return [id for id, _ in context_of(data, row, entry_of(key), Reading(k, tokens))]
+        return [id for id, _ in context_of(data, row, entry_of(key), k, tokens)]
 
     assert shown("bm25", 3, 1_000) == ["m1", "m2", "m3"]
     assert shown("bm25", 10, 25) == ["m1", "m2"]
     assert shown("full-context", 1, 1) == ["m1", "m2", "m3", "m4"]
+
+
+def test_the_reader_answers_within_each_budget_of_the_curve(folder: Path, tmp_path: Path) -> None:
+    run(folder, tmp_path, "oracle,full-context")
+    oracle, whole = sorted(read_results(tmp_path, json_lines(folder)), key=lambda result: result.whole)
+    assert dict(oracle.right_curve()) == dict.fromkeys(CURVE, 1.0)
+    assert dict(whole.right_curve()) == {}  # it is not cut
+    rows = read_stage(tmp_path / "mine" / "oracle" / "answer.jsonl")[1]
+    assert {(row["k"], row["tokens"]) for row in rows} == {(10, 1_000), *((DEPTH, budget) for budget in CURVE)}
+    assert run(folder, tmp_path, "oracle", "--curve", "5", "--again") == 0
+    (oracle, *_) = (one for one in read_results(tmp_path, json_lines(folder)) if one.key == "oracle")
+    assert dict(oracle.right_curve()) == {5: 0.0}  # no line is so short
+
+
+def test_judges_are_compared_and_pairs_are_asked_in_both_orders(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(folder, tmp_path, "last", "-k", "1")
+    run(folder, tmp_path, "oracle")
+    three = lambda *texts: [Reply(text) for text in texts for _ in range(3)]  # noqa: E731
+    with OpenAIServer(*three("yes", "no", "yes")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        judge = ("--stages", "judge", "--judge", "openai:strict", "--budget", "1")
+        assert run(folder, tmp_path, "oracle", "--curve", "", "--stages", "answer", "--again") == 0
+        assert run(folder, tmp_path, "oracle", *judge) == 0
+    oracle = next(one for one in read_results(tmp_path, json_lines(folder)) if one.key == "oracle")
+    (table,) = judge_table([oracle])
+    assert table.rows[0] == ("none, openai:strict", "3", ".667", ".000")
+    assert table.rows[1] == ("openai:strict, with itself in its repeats", "3", "1.000", "")
+    pair = ["memory", "compare", "last", "oracle", "--sets", str(folder), "--out", str(tmp_path)]
+    pair += ["--pairs", "openai:pair", "--budget", "1"]
+    with OpenAIServer(*map(Reply, "211100")) as server:  # the second turns with the order
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert main(pair) == 0
+        assert len(server.requests) == 6
+    said = capsys.readouterr().out
+    assert "1 better, 0 worse, 1 even, 1 turned with the order" in said
+    assert "the first response was named in 0.75 of choices" in said
+    assert main([*pair[:-2], "--replay"]) == 0
+    assert "1 better, 0 worse, 1 even, 1 turned with the order" in capsys.readouterr().out
+
+
+def test_prompts_are_read_from_a_file_and_the_official_judge_from_its_own_script(tmp_path: Path) -> None:
+    asked = Asked(Question("q", "Where {answer}?", "2026-03-01"), "now", {"m1": 1}, answer="here")
+    templates = {"reader": "{context}|{question}|{at}", "judge": {"": "{answer}={response}?", "unanswerable": "-"}}
+    (tmp_path / "mine.json").write_text(json.dumps({**templates, "right": "CORRECT"}), "utf-8")
+    mine = read_prompts(tmp_path / "mine.json")
+    assert mine.reader(asked, ["a line"]) == "[1] a line|Where {answer}?|2026-03-01"
+    assert mine.judge(asked, "there") == "here=there?"
+    assert mine.judge(replace(asked, answerable=False), "there") == "-"
+    script = "import no_such_module\ndef get_anscheck_prompt(task, question, answer, response, abstention):\n"
+    (tmp_path / "evaluate_qa.py").write_text(
+        script + "    return f'{task} {answer} {response} {abstention}'\n", "utf-8"
+    )
+    assert read_prompts(tmp_path / "evaluate_qa.py").judge(asked, "there") == "now here there False"
+    (tmp_path / "mine.json").write_text('{"judge": {"now": "?"}}', "utf-8")
+    with pytest.raises(DataError, match="unanswerable"):
+        read_prompts(tmp_path / "mine.json")
 
 
 @pytest.mark.slow
