@@ -103,12 +103,16 @@ class RequestGuard:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
-        if any(len(headers.get(name, ())) > 1 for name in (b"host", b"authorization", b"origin", b"content-length")):
+        if any(
+            len(headers.get(name, ())) > 1
+            for name in (b"host", b"authorization", b"x-api-key", b"origin", b"content-length")
+        ):
             return 400, "a header is given twice"
         names = host_names(self.host)
         if names and not _is_place_of(headers.get(b"host", [b""])[0].decode("latin-1"), names):
             return 421, "this host is not served here"
-        authorization = headers.get(b"authorization", [b""])[0]
+        key = headers.get(b"x-api-key", [b""])[0]  # where clients of Anthropic's format put what they have
+        authorization = headers.get(b"authorization", [b"Bearer " + key])[0]
         if scope["path"] not in self.open and not hmac.compare_digest(authorization, f"Bearer {self.token}".encode()):
             return 401, "the token of this server is needed"
         origin = headers.get(b"origin", [None])[0]

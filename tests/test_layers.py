@@ -72,6 +72,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"assistant"},
         {"assistant.clients", "assistant.resident"},
         {"assistant.conversation", "assistant.hooks", "assistant.importers"},
+        {"assistant.server.proxy"},
         {"assistant.server"},
         {"assistant.cli"},
         {"assistant.cli.conversation"},

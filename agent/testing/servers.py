@@ -36,11 +36,12 @@ class RawReply:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """Recorded request: *path*, *headers* with small-letter names, and the JSON *body*."""
+    """Recorded request: *path*, *headers* with small-letter names, and the JSON *body*, whose bytes are *content*."""
 
     path: str
     headers: dict[str, str]
     body: Any
+    content: bytes = b""
 
 
 class ScriptedServer(ABC):
@@ -130,7 +131,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self._owner.count(-1)
 
     def do_GET(self) -> None:
-        self._answer(None)
+        self._answer(None, b"")
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers["content-length"]))
@@ -139,13 +140,14 @@ class _RequestHandler(BaseHTTPRequestHandler):
         except ValueError:
             self.close_connection = True  # the client left before it had sent all
         else:
-            self._answer(body)
+            self._answer(body, content)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: requests are kept in ``requests``."""
 
-    def _answer(self, body: Any) -> None:
-        request = RecordedRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+    def _answer(self, body: Any, content: bytes) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = RecordedRequest(self.path, headers, body, content)
         raw = self._owner.answer(request)
         try:
             self.send_response(raw.status)

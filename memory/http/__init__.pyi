@@ -4,6 +4,7 @@ from ..errors import HttpConnectError as HttpConnectError
 from ..errors import HttpError as HttpError
 from ..errors import HttpStatusError as HttpStatusError
 from ..errors import HttpTimeout as HttpTimeout
+from .client import HttpAnswer as HttpAnswer
 from .client import HttpClient as HttpClient
 from .client import HttpWait as HttpWait
 from .client import ServerEvent as ServerEvent

@@ -19,7 +19,7 @@ import random
 import ssl
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -32,7 +32,7 @@ from tellback.memory.http.requests import checked_headers, checked_url, encode_j
 from tellback.memory.http.retry import MAX_RETRY_AFTER, backoff_delay, is_retriable, retry_after_delay, retry_exchange
 from tellback.memory.timestamps import Clock, system_clock
 
-__all__ = ["HttpClient", "HttpWait", "ServerEvent", "Timeouts"]
+__all__ = ["HttpAnswer", "HttpClient", "HttpWait", "ServerEvent", "Timeouts"]
 
 T = TypeVar("T")
 
@@ -83,6 +83,16 @@ class HttpWait:
     problem: str = ""
     named: bool = False
     limit: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """Answer as a server gave it: its *status*, its *headers* with small-letter names, and its body in *parts*, as they
+    come."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    parts: AsyncIterator[bytes]
 
 
 class HttpClient:
@@ -150,6 +160,29 @@ class HttpClient:
     ) -> AsyncGenerator[str | HttpWait, None]:
         """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
         return self._watched(self._stream(url, payload, headers, _JSON_LINES, self._read_lines, str), notice)
+
+    @asynccontextmanager
+    async def forward(
+        self, method: str, url: str, content: bytes | None, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[HttpAnswer, None]:
+        """Send *content* as it is, once, and yield the answer of whatever status; leaving frees the connection.
+
+        It is for what passes requests on: the one who asked decides about another attempt. A body that is compressed
+        all the same, unasked, comes decompressed.
+        """
+        sent = self._prepare_headers(url, headers, accept="*/*", encoding="identity")
+        with self._translated(url):
+            client = await self._client()
+            response = await client.send(client.build_request(method, url, content=content, headers=sent), stream=True)
+        try:
+            yield HttpAnswer(response.status_code, tuple(response.headers.multi_items()), self._parts(url, response))
+        finally:
+            await response.aclose()
+
+    async def _parts(self, url: str, response: httpx.Response) -> AsyncIterator[bytes]:
+        with self._translated(url):
+            async for part in response.aiter_bytes():
+                yield part
 
     async def aclose(self) -> None:
         """Close this loop's connections (others close as their loop ends); using the client then raises."""

@@ -24,6 +24,9 @@ _DEFAULT_PORT = 8930
 _LOOPBACK = "127.0.0.1"
 _UPLOADS = "/api/v1/documents"
 _UPLOAD_BYTES = 50_000_000
+_MODELS = "/v1/"
+_CHAT_BYTES = 50_000_000
+"""A conversation with pictures, as models take it."""
 
 
 @with_error_report
@@ -68,7 +71,9 @@ def serve(
             address = address_of(listening, _LOOPBACK)
             print_note(f"Serving {settings.shown_memory} at {address}; Ctrl-C ends it.")
             print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
-            guard = RequestGuard(app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES}, open=("/healthz",))
+            guard = RequestGuard(
+                app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, open=("/healthz",)
+            )
             with ending_signals() as signalled:
                 await serve_application(guard, listening, signalled)
 

@@ -41,13 +41,17 @@ class Transcript:
     title: str = ""
 
 
-class ConversationSource(Protocol):
-    """Program whose conversations can be taken in."""
+class NamedSource(Protocol):
+    """Program in which conversations are held."""
 
     @property
     def name(self) -> str:
-        """Name in commands, such as "claude-code"."""
+        """Name in commands and before the names of its sessions, such as "claude-code"."""
         ...
+
+
+class ConversationSource(NamedSource, Protocol):
+    """Program whose conversations can be taken in."""
 
     @property
     def title(self) -> str:

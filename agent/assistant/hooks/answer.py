@@ -7,7 +7,7 @@ newest statements of the project, and after a compaction the last prompts of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER
@@ -15,24 +15,20 @@ from tellback.agent.assistant.clients.client import HookClient
 from tellback.agent.assistant.clients.hook_payload import ClientEvent, HookMoment
 from tellback.agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from tellback.agent.assistant.clients.registry import hook_client
-from tellback.agent.assistant.clients.typed_text import split_pasted
 from tellback.agent.assistant.hooks.capture import CHECKPOINT, SHOWN, session_name
 from tellback.agent.assistant.hooks.context_block import BRIEFING_HEADING, PROMPT_HEADING, context_block
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
-from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
+from tellback.agent.assistant.hooks.prompt_recall import recall_for_prompt
 from tellback.agent.context_items import ContextItem, item_from_hit
 from tellback.memory import Hit, LongTermMemory, Memory, default_counter
-from tellback.memory.internals import StoredMessage, UtteranceKind, classify_utterance
+from tellback.memory.internals import StoredMessage, UtteranceKind
 from tellback.vectorstore import Filter
 
 _NO_REPLY: Final = HookReply("")
-_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-_CONTEXT_TURNS: Final = 3
 _SESSION_MESSAGES: Final = 200
 """Newest messages of a session that are searched for memories shown already; older ones have left the context."""
 _CALLED_AGAIN_WITHIN: Final = timedelta(minutes=1)
-_QUESTION_CHARACTERS: Final = 2_000
 _BRIEFING_MEMORIES: Final = 8
 _BRIEFING_SCANNED: Final = 100
 _BRIEFING_PROMPTS: Final = 5
@@ -86,25 +82,14 @@ class _HookAnswer:
 
     async def recalled(self) -> tuple[Sequence[ContextItem], Sequence[str]]:
         """Return the memories that bear on the prompt, best first, and the ids of those already in the context."""
-        words = split_pasted(self.event.prompt)
-        question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
-        if not question or classify_utterance(question).kind is UtteranceKind.SMALL_TALK:
-            return (), ()
         stored = await self._session_messages()
         prompts = [item.message.text for item in stored if item.message.role == "user"]
-        result = await self.memory.recall(
-            question,
-            self.settings.k,
-            context=prompts[-_CONTEXT_TURNS:],
-            namespace=self.settings.namespace,
-            where=self.where,
+        found = await recall_for_prompt(
+            self.memory, self.event.prompt, earlier=prompts, settings=self.settings, where=self.where
         )
-        items = [item_from_hit(hit, 0) for hit in result]
-        items, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
         known = _in_context(stored, self.received)
-        written = {hit.memory.id: hit.memory.recorded_at or _EARLIEST for hit in result}
-        new = [item for item in items if item.id not in known or written[item.id] > known[item.id]]
-        return new, [item.id for item in items if item not in new]
+        new = [item for item in found.items if item.id not in known or found.written[item.id] > known[item.id]]
+        return new, [item.id for item in found.items if item not in new]
 
     async def briefing(self) -> Sequence[ContextItem]:
         """Return pinned memories, after a compaction the last prompts, and the newest statements of the project."""

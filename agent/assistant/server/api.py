@@ -34,16 +34,17 @@ router = APIRouter()
 _MOST = 1_000
 
 
-async def _opened(request: Request) -> OpenedMemory:
+async def opened_memory(request: Request) -> OpenedMemory:
+    """Return the memory that is open for the caller."""
     served: ServedMemory = request.app.state.served
     return await served.opened()
 
 
-async def _desk(opened: Annotated[OpenedMemory, Depends(_opened)]) -> MemoryDesk:
+async def _desk(opened: Annotated[OpenedMemory, Depends(opened_memory)]) -> MemoryDesk:
     return opened.desk
 
 
-OpenedParameter = Annotated[OpenedMemory, Depends(_opened)]
+OpenedParameter = Annotated[OpenedMemory, Depends(opened_memory)]
 DeskParameter = Annotated[MemoryDesk, Depends(_desk)]
 Limit = Annotated[int, Query(ge=1, le=_MOST)]
 Text = Annotated[str, Field(min_length=1, max_length=100_000)]

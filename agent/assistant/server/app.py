@@ -13,14 +13,16 @@ from typing import Final
 from fastapi import FastAPI
 
 from tellback.agent.assistant.server import problems
-from tellback.agent.assistant.server.api import router
+from tellback.agent.assistant.server.api import opened_memory, router
 from tellback.agent.assistant.server.open_memory import ServedMemory
+from tellback.agent.assistant.server.proxy.endpoints import ModelEndpoints
 
 API: Final = "/api/v1"
 
 
 def create_app(served: ServedMemory, *, host: str = "127.0.0.1", version: str = "0") -> FastAPI:
-    """Return the application over the memory that is *served*: the API under ``/api/v1``, and MCP under ``/mcp``.
+    """Return the application over the memory that is *served*: the API under ``/api/v1``, the configured model with
+    this memory under ``/v1``, and MCP under ``/mcp``.
 
     It closes the memory when it ends. ``app.state.served`` has the desk, the documents and the conversations.
     """
@@ -46,6 +48,7 @@ def create_app(served: ServedMemory, *, host: str = "127.0.0.1", version: str = 
     app.state.served = served
     problems.install(app)
     app.include_router(router, prefix=API)
+    app.include_router(ModelEndpoints(opened_memory).router)
     app.add_api_route("/healthz", _healthz, include_in_schema=False)
     return app
 

@@ -1,0 +1,53 @@
+"""Recall for a prompt in another program: the memories that bear on it, for hooks and for the endpoints of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from tellback.agent.assistant.clients.typed_text import split_pasted
+from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
+from tellback.agent.context_items import ContextItem, item_from_hit
+from tellback.memory import LongTermMemory
+from tellback.memory.internals import UtteranceKind, classify_utterance
+from tellback.vectorstore import Filter
+
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+_CONTEXT_TURNS: Final = 3
+_QUESTION_CHARACTERS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMemories:
+    """Memories that bear on a prompt: *items*, best first, and by id when each was *written* and its revision."""
+
+    items: tuple[ContextItem, ...] = ()
+    written: Mapping[str, datetime] = field(default_factory=dict)
+    revisions: Mapping[str, int] = field(default_factory=dict)
+
+
+async def recall_for_prompt(
+    memory: LongTermMemory, prompt: str, *, earlier: Sequence[str], settings: HookSettings, where: Filter | None
+) -> PromptMemories:
+    """Return the memories that bear on *prompt*, typed after the prompts *earlier*, among those that *where* selects.
+
+    Small talk gets none.
+    """
+    words = split_pasted(prompt)
+    question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
+    if not question or classify_utterance(question).kind is UtteranceKind.SMALL_TALK:
+        return PromptMemories()
+    result = await memory.recall(
+        question, settings.k, context=earlier[-_CONTEXT_TURNS:], namespace=settings.namespace, where=where
+    )
+    items = [item_from_hit(hit, 0) for hit in result]
+    kept, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
+    found = {hit.memory.id: hit.memory for hit in result}
+    return PromptMemories(
+        tuple(kept),
+        {id: memory.recorded_at or _EARLIEST for id, memory in found.items()},
+        {id: memory.revision for id, memory in found.items()},
+    )
