@@ -254,6 +254,13 @@ class Database(Protocol):
         inner one undoes that part alone.
         """
 
+    def hold(self, name: str, *, wait: float = 30.0) -> AbstractContextManager[None]:
+        """Open a block that nobody else is in for the same *name*: no other thread, process or machine that uses this.
+
+        It may last, and has no transaction. A file is held within its process. A process that ends, or loses the
+        server, holds nothing any more. After *wait* seconds for another ``BusyError`` is raised.
+        """
+
     def in_write(self) -> bool:
         """Return whether this thread is inside ``write()``."""
 

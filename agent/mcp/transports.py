@@ -94,8 +94,11 @@ def http_application(server: Server[Any], *, host: str, token: str) -> Applicati
     return RequestGuard(mcp_application(server, host=host), host, token, {})
 
 
-def mcp_application(server: Server[Any], *, host: str) -> Starlette:
-    """Return *server* as an ASGI application, whose requests a ``RequestGuard`` of *host* has to let pass."""
+def mcp_application(server: Server[Any], *, host: str, stateless: bool = False) -> Starlette:
+    """Return *server* as an ASGI application, whose requests a ``RequestGuard`` of *host* has to let pass.
+
+    *stateless*: each request stands alone, so that any of several processes may answer it.
+    """
     from mcp.server.transport_security import TransportSecuritySettings
 
     forms = [form for name in host_names(host) for form in (name, f"{name}:*")]
@@ -109,4 +112,5 @@ def mcp_application(server: Server[Any], *, host: str) -> Starlette:
         transport_security=security,
         max_request_body_size=_MAX_BODY_BYTES,
         max_sessions=_MAX_SESSIONS,
+        stateless_http=stateless,
     )

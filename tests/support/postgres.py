@@ -122,6 +122,37 @@ def running_server(**settings: str) -> Iterator[PostgresServer]:
         shutil.rmtree(outer, ignore_errors=True)
 
 
+@contextmanager
+def running_pooler(server: PostgresServer, *, connections: int = 10) -> Iterator[Path]:
+    """Yield the folder of the socket of a PgBouncer that lends *connections* of *server*, each for a transaction."""
+    program = shutil.which("pgbouncer", path=os.defpath + ":/usr/sbin:/sbin")
+    if program is None:
+        pytest.skip("no pgbouncer here: apt-get install pgbouncer")
+    folder = Path(tempfile.mkdtemp(prefix="pb-"))
+    (folder / "users").write_text('"owner" ""\n')
+    (folder / "ini").write_text(
+        f"[databases]\npostgres = host={server.folder}\n[pgbouncer]\nlisten_addr =\nlisten_port = 5432\n"
+        f"unix_socket_dir = {folder}\nauth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\n"
+        f"default_pool_size = {connections}\nlogfile = {folder}/log\n"
+    )
+    folder.chmod(0o755)
+    if os.getuid() == 0:
+        for path in (folder, *folder.iterdir()):
+            shutil.chown(path, "nobody", "nogroup")
+    process = subprocess.Popen([program, "-q", folder / "ini"], cwd=folder, **_user())
+    try:
+        end = time.monotonic() + _START_SECONDS
+        while not (folder / ".s.PGSQL.5432").exists():
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError((folder / "log").read_text(errors="replace"))
+            time.sleep(0.05)
+        yield folder
+    finally:
+        process.terminate()
+        process.wait(_START_SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _children(pid: int) -> list[int]:
     with suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

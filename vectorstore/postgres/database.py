@@ -10,8 +10,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -176,6 +176,18 @@ class PostgresDatabase:
                     self._local.writing = None
             run_callbacks(callbacks)
 
+    @contextmanager
+    def hold(self, name: str, *, wait: float = 30.0) -> Iterator[None]:
+        """As ``Database.hold``, on a connection beside the pool; the server's own limits of idle time do not end it."""
+        self._guard.check_process()
+        limits = f"set_config('lock_timeout', '{max(int(wait * 1000), 1)}', TRUE)"
+        limits += ", set_config('idle_in_transaction_session_timeout', '0', TRUE)"
+        with translate_errors(self.place), closing(self._connect()) as raw:
+            raw.execute("BEGIN")
+            raw.execute(f"SELECT {limits}")
+            raw.execute(f"SELECT pg_advisory_xact_lock({_lock_number(self.schema, 'held ' + name)})")
+            yield
+
     def in_write(self) -> bool:
         """As ``Database.in_write``."""
         self._guard.check_process()
@@ -231,7 +243,7 @@ class PostgresDatabase:
             tables = [name for (name,) in connection.execute(POSTGRES.tables)]
         with self._guard.inside(), translate_errors(self.place), closing(self._connect()) as raw:
             for table in tables:
-                raw.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+                raw.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(self.schema, table)))
         return Compaction(before, self._size(), pending=False)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -283,8 +295,9 @@ class PostgresDatabase:
         while True:
             raw = self._pool.take(end)
             try:
+                begin = [statements[0], *self._settings_of(raw), *statements[1:], _VERSIONS]
                 with raw.pipeline():
-                    cursors = [raw.execute(statement) for statement in (*statements, _VERSIONS)]
+                    cursors = [raw.execute(statement) for statement in begin]
                 answers: list[Any] = [cursor.fetchone() for cursor in cursors if cursor.description]
                 if any(answer[0] is False for answer in answers):  # of a lock that somebody else has
                     raise BusyError(f"{self.place}: somebody else is writing; try again")
@@ -335,13 +348,27 @@ class PostgresDatabase:
         return connection
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
-        milliseconds = max(int(self._busy_timeout * 1000), 1)
-        connection.execute(f"SET lock_timeout = {milliseconds}")
+        """Have *connection* find our tables and wait for locks no longer than it should.
+
+        A pooler that lends a server's connection for a transaction (PgBouncer) gives each of its clients a process
+        number of its own. There, what is set or prepared for longer than a transaction would be lost, or another's.
+        """
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        is_pooled = row != (connection.info.backend_pid,)
+        if is_pooled:
+            connection.prepare_threshold = None
         where = "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
         extension = connection.execute(where).fetchone()
-        path = [self.schema, *(extension or ())]
-        connection.execute(sql.SQL("SET search_path = {}").format(sql.SQL(", ").join(map(sql.Identifier, path))))
-        register_values(connection)
+        path = ", ".join(_quoted(name) for name in (self.schema, *(extension or ())))
+        settings = {"search_path": path, "lock_timeout": str(max(int(self._busy_timeout * 1000), 1))}
+        self._pooled_settings = _set_sql(settings, in_transaction=True)
+        with connection.transaction() if is_pooled else nullcontext():
+            connection.execute(_set_sql(settings, in_transaction=is_pooled))
+            register_values(connection)
+
+    def _settings_of(self, connection: psycopg.Connection[Any]) -> list[str]:
+        """Return the statement that a transaction of *connection* has to begin with: none, but behind a pooler."""
+        return [self._pooled_settings] if connection.prepare_threshold is None else []
 
     def _set_up(self, clock: Callable[[], datetime], token: RandomBytes) -> None:
         """Make the schema with its first tables where it is missing; one process does it, others wait for it."""
@@ -479,6 +506,13 @@ class ServerAddress:
 
 def _quoted(*names: str) -> str:
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _set_sql(settings: Mapping[str, str], *, in_transaction: bool) -> str:
+    """Return the statement that sets *settings*, for the present transaction alone or for the whole connection."""
+    values = (value.replace("'", "''") for value in settings.values())
+    calls = [f"set_config('{name}', '{value}', {in_transaction})" for name, value in zip(settings, values, strict=True)]
+    return f"SELECT {', '.join(calls)}"
 
 
 def _lock_number(schema: str, name: str) -> int:

@@ -23,6 +23,7 @@ from tellback.vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
+from tellback.vectorstore.named_locks import NamedLocks
 from tellback.vectorstore.sqlite import backup, secure_delete
 from tellback.vectorstore.sqlite.connection import fetch_one, translate_system_errors
 from tellback.vectorstore.sqlite.dialect import SQLITE, SqliteConnection
@@ -75,6 +76,7 @@ class SqliteDatabase:
         timeout = _check_timeout(busy_timeout)
         self._clock, self._token = clock, token
         self._components: dict[str, Component] = {}
+        self._held = NamedLocks()
         self._known_version = -1
         self._make_if_missing(create and not read_only, components)
         opened = open_database_file(self.path, components, read_only=read_only, busy_timeout=timeout)
@@ -150,6 +152,10 @@ class SqliteDatabase:
     def write(self, *, lock: str | None = None, wait: bool = True) -> AbstractContextManager[SqliteConnection]:
         """As ``Database.write``, for any *lock*; waiting ends with ``BusyError`` after the busy timeout."""
         return self._transactions.write(wait=wait)
+
+    def hold(self, name: str, *, wait: float = 30.0) -> AbstractContextManager[None]:
+        """As ``Database.hold``."""
+        return self._held.hold(name, wait)
 
     def in_write(self) -> bool:
         """Return whether this thread is inside ``write()``."""

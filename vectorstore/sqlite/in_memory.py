@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from tellback.vectorstore.database import Component, Connection, Dialect
 from tellback.vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError
+from tellback.vectorstore.named_locks import NamedLocks
 from tellback.vectorstore.sqlite.connection import Access, open_connection, translate_errors
 from tellback.vectorstore.sqlite.dialect import SQLITE, SqliteConnection
 from tellback.vectorstore.sqlite.files import FileIdentity, RandomBytes, read_fact, utc_now, write_header
@@ -58,6 +59,7 @@ class InMemoryDatabase:
         self._identity = read_fact(self._connection, "identity") or ""
         self._connection.set_commit_hook(_refuse_commit)
         self._components: dict[str, Component] = {}
+        self._held = NamedLocks()
         self._writing: WriteTransaction | None = None
         self._writer: int | None = None
         self._closed = False
@@ -141,6 +143,10 @@ class InMemoryDatabase:
                 self._shut_if_unused()
         finally:
             self._lock.release()
+
+    def hold(self, name: str, *, wait: float = 30.0) -> AbstractContextManager[None]:
+        """As ``Database.hold``."""
+        return self._held.hold(name, wait)
 
     def in_write(self) -> bool:
         """As ``Database.in_write``."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import sys
+from collections.abc import Coroutine
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
-from tellback.agent.assistant.cli.errors import with_error_report
+from tellback.agent.assistant.cli.errors import report_error, with_error_report
 from tellback.agent.assistant.cli.output import print_note
 from tellback.agent.assistant.upkeep import UpkeepWatch
 
@@ -33,6 +35,9 @@ _CHAT_BYTES = 50_000_000
 def serve(
     context: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = _DEFAULT_PORT,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes that answer; the memory is on a server then.")
+    ] = 1,
     idle: Annotated[
         bool, typer.Option("--idle", help="Serve hooks and commands over a private socket, until nobody asks.")
     ] = False,
@@ -52,6 +57,7 @@ def serve(
     compute_in_one_thread()
     configuration = global_options(context).configuration()
     from tellback.agent.assistant.server.open_memory import ServedMemory
+    from tellback.agent.assistant.server.workers import run_workers
     from tellback.agent.assistant.wiring import open_configured_memory
     from tellback.agent.http_listener import RequestGuard, address_of, ending_signals, listen, serve_application
     from tellback.vectorstore import MissingExtra
@@ -63,25 +69,40 @@ def serve(
     token, place = server_token(configuration, TOKEN_VARIABLE, "server-token")
     settings = configuration.settings
 
-    async def serve() -> None:
-        with listen(_LOOPBACK, port) as listening:
-            served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
-            await served.opened()  # what cannot be opened ends the command
-            app = create_app(served, host=_LOOPBACK, version=version("tellback"))
+    async def serve(listening: socket.socket, place_of_worker: int = 0) -> None:
+        served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
+        await served.opened()  # what cannot be opened ends the command
+        app = create_app(served, host=_LOOPBACK, version=version("tellback"), workers=workers)
+        if place_of_worker == 0:
             address = address_of(listening, _LOOPBACK)
             print_note(f"Serving {settings.shown_memory} at {address}; Ctrl-C ends it.")
             print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
-            guard = RequestGuard(
-                app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, open=("/healthz",)
-            )
-            with ending_signals() as signalled:
-                await serve_application(guard, listening, signalled)
+        guard = RequestGuard(
+            app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, open=("/healthz",)
+        )
+        with ending_signals() as signalled:
+            await serve_application(guard, listening, signalled)
 
+    if workers > 1:
+        if settings.file is not None or not hasattr(os, "fork"):
+            problem = "several need a memory on a PostgreSQL server (--memory postgresql://…), and no Windows"
+            raise typer.BadParameter(problem, param_hint="--workers")
+        with listen(_LOOPBACK, port) as listening:
+            raise typer.Exit(run_workers(workers, lambda number: _run_worker(serve(listening, number))))
     watch = UpkeepWatch(configuration.settings)
     try:
-        run(serve())
+        with listen(_LOOPBACK, port) as listening:
+            run(serve(listening))
     finally:
         watch.stop()
+
+
+def _run_worker(serving: Coroutine[Any, Any, None]) -> int:
+    try:
+        run(serving)
+    except Exception as error:  # a worker has no caller that would report it
+        return report_error(error)
+    return 0
 
 
 def server_token(configuration: Configuration, variable: str, name: str) -> tuple[str, str]:

@@ -20,17 +20,18 @@ from tellback.agent.assistant.server.proxy.endpoints import ModelEndpoints
 API: Final = "/api/v1"
 
 
-def create_app(served: ServedMemory, *, host: str = "127.0.0.1", version: str = "0") -> FastAPI:
+def create_app(served: ServedMemory, *, host: str = "127.0.0.1", version: str = "0", workers: int = 1) -> FastAPI:
     """Return the application over the memory that is *served*: the API under ``/api/v1``, the configured model with
     this memory under ``/v1``, and MCP under ``/mcp``.
 
-    It closes the memory when it ends. ``app.state.served`` has the desk, the documents and the conversations.
+    It closes the memory when it ends. Where there are several *workers*, none keeps sessions of MCP for itself.
+    ``app.state.served`` has the desk, the documents and the conversations.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
-            async with _mcp(app, served, host):
+            async with _mcp(app, served, host, stateless=workers > 1):
                 yield
         finally:
             await served.close()
@@ -58,7 +59,7 @@ async def _healthz() -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _mcp(app: FastAPI, served: ServedMemory, host: str) -> AsyncIterator[None]:
+async def _mcp(app: FastAPI, served: ServedMemory, host: str, *, stateless: bool) -> AsyncIterator[None]:
     """Have *app* answer MCP clients, where the extra is installed."""
     if find_spec("mcp") is None:
         yield
@@ -66,7 +67,7 @@ async def _mcp(app: FastAPI, served: ServedMemory, host: str) -> AsyncIterator[N
     from tellback.agent.assistant.wiring import make_memory_server_of
     from tellback.agent.mcp.transports import mcp_application
 
-    application = mcp_application(make_memory_server_of(served.opened), host=host)
+    application = mcp_application(make_memory_server_of(served.opened), host=host, stateless=stateless)
     app.router.routes.extend(application.routes)
     async with application.router.lifespan_context(application):
         yield

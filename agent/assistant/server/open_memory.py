@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from tellback.agent.assistant.server.turns import held_turn
+
 if TYPE_CHECKING:
     from tellback.agent.assistant.conversation.conversation import Conversation
     from tellback.agent.assistant.wiring import Assistant, OpenedMemory
@@ -49,7 +51,7 @@ class ServedMemory:
         self._talks[session] = talk, lock = known
         while len(self._talks) > _CONVERSATIONS:
             await _end(self._talks.popitem(last=False)[1][0])
-        async with lock:
+        async with lock, held_turn(assistant.opened, session):
             yield talk
 
     async def _make_assistant(self) -> Assistant:
