@@ -27,6 +27,7 @@ from tellback.memory.errors import ArgumentError, EmbedderError, store_errors
 from tellback.memory.history.database import DatabaseHistory
 from tellback.memory.history.retention import Retention, checked_retention
 from tellback.memory.history.schema import HistoryTables
+from tellback.memory.jobs.queue import JOB_TABLES
 from tellback.memory.long_term import LongTermMemory, MemoryParts
 from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.retrieval.index.index_cache import INDEX_CACHE_TABLES
@@ -187,6 +188,7 @@ def _memory_components() -> list[TableComponent]:
         EmbeddingCacheTables(),
         INDEX_CACHE_TABLES,
         USER_TABLES,
+        JOB_TABLES,
     ]
 
 

@@ -21,6 +21,7 @@ LAZY_FACES = [
     "tellback.memory",
     "tellback.memory.internals",
     "tellback.memory.http",
+    "tellback.memory.jobs",
     "tellback.memory.onnx",
     "tellback.agent",
     "tellback.agent.mcp",

@@ -24,7 +24,7 @@ FACES = {
         "vectorstore.sqlite",
         "vectorstore.testing",
     },
-    "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
+    "memory": {"memory", "memory.internals", "memory.http", "memory.jobs", "memory.onnx", "memory.testing"},
     "agent": {"agent", "agent.callables", "agent.mcp", "agent.testing"},
 }
 SHARED = {"vectorstore.lazy_face", "vectorstore.persisted_names"}
@@ -52,6 +52,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"list_query", "pinned"},
         {"long_term"},
         {"documents", "evaluation", "testing"},
+        {"jobs"},
         {"open"},
     ],
     "agent": [

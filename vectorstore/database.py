@@ -184,6 +184,8 @@ class Dialect:
     """Query for the names of the columns of the bound table, in order."""
     continue_keys: Callable[[Connection], None]
     """Makes new rows get keys above those of rows that were written with theirs."""
+    now: str
+    """Seconds of the database's own clock, the same for all who use it."""
     wanted_keys: str
     """Rows ``wanted`` with a ``value`` for each number of a JSON array that is bound; joined with what comes after."""
     wanted_texts: str

@@ -1,7 +1,4 @@
-"""Workers of one server over a memory in PostgreSQL: any request to any of them, turns in order, a killed one replaced.
-
-It imports what holds a turn, since no request tells which worker answers it.
-"""
+"""Workers of a server over one memory: any request to any of them, turns in order, a killed one replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.server.turns import held_turn
@@ -91,17 +87,17 @@ def test_turns_of_one_session_wait_for_each_other_in_all_workers(postgres: Postg
     one, two = (OpenedMemory(AssistantSettings(memory="postgresql://"), memory) for memory in memories)
     order: list[str] = []
 
-    async def turn(worker: OpenedMemory, session: str, name: str, until: asyncio.Event | None = None) -> None:
+    async def turn(worker: OpenedMemory, session: str, name: str, *events: asyncio.Event) -> None:
         async with held_turn(worker, session):
             order.append(name)
-            if until is not None:
-                await until.wait()
+            if events:
+                events[0].set()
+                await events[1].wait()
 
     async def turns() -> None:
-        ends = asyncio.Event()
-        first = asyncio.create_task(turn(one, "s", "first", ends))
-        while not order:
-            await asyncio.sleep(0.01)
+        begun, ends = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(turn(one, "s", "first", begun, ends))
+        await begun.wait()
         second, gone = (asyncio.create_task(turn(two, "s", name)) for name in ("second", "gone"))
         await turn(two, "other", "other")
         gone.cancel()

@@ -1,6 +1,6 @@
 """PgBouncer in transaction mode before the server: two transactions of a client may be on two of its connections.
 
-It imports the engine, since the address alone does not tell where its transactions run.
+It takes what only a server's database has from ``tellback.vectorstore.engines.postgres_store``.
 """
 
 from __future__ import annotations

@@ -171,6 +171,7 @@ POSTGRES: Final = Dialect(
     columns="SELECT column_name FROM information_schema.columns"
     " WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position",
     continue_keys=_continue_keys,
+    now="extract(epoch FROM clock_timestamp())::float8",
     wanted_keys="(SELECT jsonb_array_elements_text(?::jsonb)::bigint AS value) AS wanted JOIN",
     wanted_texts='(SELECT jsonb_array_elements_text(tellback_json(?)) COLLATE "C" AS value) AS wanted JOIN',
     no_index="",

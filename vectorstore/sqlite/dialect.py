@@ -33,6 +33,7 @@ SQLITE: Final = Dialect(
     tables="SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
     columns="SELECT name FROM pragma_table_info(?) ORDER BY cid",
     continue_keys=_continue_keys,
+    now="unixepoch('subsec')",
     wanted_keys="json_each(?) AS wanted CROSS JOIN",
     wanted_texts="json_each(?) AS wanted CROSS JOIN",
     no_index=" NOT INDEXED",

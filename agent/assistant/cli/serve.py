@@ -77,9 +77,7 @@ def serve(
             address = address_of(listening, _LOOPBACK)
             print_note(f"Serving {settings.shown_memory} at {address}; Ctrl-C ends it.")
             print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
-        guard = RequestGuard(
-            app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, open=("/healthz",)
-        )
+        guard = RequestGuard(app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, open=("/healthz",))
         with ending_signals() as signalled:
             await serve_application(guard, listening, signalled)
 
