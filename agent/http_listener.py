@@ -53,8 +53,8 @@ class RequestGuard:
     """Application that passes on to *application* the requests that bear *token*, and refuses all others.
 
     Requests that name another host than *host* (on a loopback address: than this machine), or come from another origin,
-    are refused, and bodies of more bytes than *body_limits* allows for the beginning of a path. A path among *open*
-    needs no token.
+    are refused, and bodies of more bytes than *body_limits* allows for the beginning of a path. A path whose first
+    segment is among *open* needs no token.
     """
 
     application: Application
@@ -113,7 +113,8 @@ class RequestGuard:
             return 421, "this host is not served here"
         key = headers.get(b"x-api-key", [b""])[0]  # where clients of Anthropic's format put what they have
         authorization = headers.get(b"authorization", [b"Bearer " + key])[0]
-        if scope["path"] not in self.open and not hmac.compare_digest(authorization, f"Bearer {self.token}".encode()):
+        is_open = "/" + scope["path"][1:].partition("/")[0] in self.open
+        if not is_open and not hmac.compare_digest(authorization, f"Bearer {self.token}".encode()):
             return 401, "the token of this server is needed"
         origin = headers.get(b"origin", [None])[0]
         if origin is not None and names and not is_origin_of(origin, names):

@@ -33,7 +33,6 @@ from .embedders.profile import known_profile as known_profile
 from .embedders.protocol import Embeddings as Embeddings
 from .embedders.protocol import Truncation as Truncation
 from .evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
-from .evaluation.bootstrap import bootstrap as bootstrap
 from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.evaluation import EvaluationAnswer as EvaluationAnswer
 from .evaluation.metrics import paired_difference as paired_difference
@@ -48,6 +47,7 @@ from .history.windows import FullWindow as FullWindow
 from .history.windows import Window as Window
 from .http.requests import is_loopback as is_loopback
 from .http.requests import is_remote as is_remote
+from .list_query import time_conditions as time_conditions
 from .messages import MODEL as MODEL
 from .messages import QUOTES as QUOTES
 from .messages import RECALLED as RECALLED

@@ -64,7 +64,7 @@ class ListQuery:
             conditions += _flag_condition(field, filters.get(field), {field: True})
         expired: Filter = {"expires_at": {"$lte": timestamp_to_text(now)}}
         conditions += _flag_condition("expired", filters.get("expired"), expired)
-        conditions += _time_conditions(filters.get("between"), zone)
+        conditions += time_conditions(filters.get("between"), zone)
         contains = filters.get("contains")
         lanes = (CONVERSATION, ARCHIVE) if standing.past else (CONVERSATION,)
         return cls(
@@ -135,7 +135,8 @@ def _flag_condition(argument: str, wanted: object, condition: Filter) -> list[Fi
     return [condition] if wanted else [{"$not": condition}]
 
 
-def _time_conditions(times: Any, zone: tzinfo | None) -> list[Filter]:
+def time_conditions(times: Any, zone: tzinfo | None) -> list[Filter]:
+    """Return the filters of when something was said, or else written; *times* as in ``ListFilters.between``."""
     if times is None:
         return []
     if not isinstance(times, tuple) or len(times) != 2:

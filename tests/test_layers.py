@@ -75,6 +75,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"assistant.conversation", "assistant.hooks", "assistant.importers"},
         {"assistant.server.proxy"},
         {"assistant.server"},
+        {"assistant.server.page"},
         {"assistant.cli"},
         {"assistant.cli.conversation"},
     ],

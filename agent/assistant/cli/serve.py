@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 from collections.abc import Coroutine
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,13 +39,16 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that answer; the memory is on a server then.")
     ] = 1,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page for a browser.")] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     idle: Annotated[
         bool, typer.Option("--idle", help="Serve hooks and commands over a private socket, until nobody asks.")
     ] = False,
 ) -> None:
-    """Serve the memory by HTTP on this machine.
+    """Serve a page for a browser, and HTTP for programs.
 
-    Each request must bear the token: the API is under /api/v1, and MCP under /mcp where its extra is installed.
+    The page opens in the browser by a link that signs in once. Each request of a program must bear the token: the API
+    is under /api/v1, and MCP under /mcp where its extra is installed.
     """
     if idle and port != _DEFAULT_PORT:
         raise typer.BadParameter("does not go with --idle, which opens no port", param_hint="--port")
@@ -64,6 +68,13 @@ def serve(
 
     try:
         from tellback.agent.assistant.server.app import create_app
+        from tellback.agent.assistant.server.page.browser_sessions import (
+            PAGE_UPLOADS,
+            PAGES,
+            SIGN_IN,
+            BrowserSessions,
+        )
+        from tellback.agent.assistant.server.page.routes import install as install_page
     except ImportError as error:
         raise MissingExtra("the HTTP server", "web") from error
     token, place = server_token(configuration, TOKEN_VARIABLE, "server-token")
@@ -73,11 +84,19 @@ def serve(
         served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
         await served.opened()  # what cannot be opened ends the command
         app = create_app(served, host=_LOOPBACK, version=version("tellback"), workers=workers)
+        limits, open_paths = {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, ["/healthz"]
+        sessions = BrowserSessions(token) if page else None
+        if sessions is not None:
+            install_page(app, sessions)
+            limits |= dict.fromkeys(PAGE_UPLOADS, _UPLOAD_BYTES)
+            open_paths += PAGES
         if place_of_worker == 0:
             address = address_of(listening, _LOOPBACK)
             print_note(f"Serving {settings.shown_memory} at {address}; Ctrl-C ends it.")
             print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
-        guard = RequestGuard(app, _LOOPBACK, token, {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, open=("/healthz",))
+            if sessions is not None:
+                _show_page(f"{address}{SIGN_IN}?word={sessions.link_word()}", opens=browser)
+        guard = RequestGuard(app, _LOOPBACK, token, limits, open=open_paths)
         with ending_signals() as signalled:
             await serve_application(guard, listening, signalled)
 
@@ -93,6 +112,16 @@ def serve(
             run(serve(listening))
     finally:
         watch.stop()
+
+
+def _show_page(link: str, *, opens: bool) -> None:
+    """Print the *link* that signs a browser in, and open it where there is a screen."""
+    print_note(f"  the page, by a link that works once: {link}")
+    has_screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if opens and has_screen and sys.stderr.isatty():
+        import webbrowser
+
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
 
 def _run_worker(serving: Coroutine[Any, Any, None]) -> int:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tellback.agent.assistant.cli.output import console, one_line, screen_width
+from tellback.agent.word_difference import word_difference
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-# A character of Chinese, Japanese or Korean is a word of its own.
-_WORDS: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W_]+|\S")
 
 
 def print_difference(old: str, new: str, *, aside: bool = False) -> None:
@@ -31,11 +27,8 @@ def marked_difference(old: str, new: str) -> tuple[Text, Text]:
     from rich.text import Text
 
     before, after = Text(one_line(old)), Text(one_line(new))
-    removed, added = (list(_WORDS.finditer(text.plain)) for text in (before, after))
-    words, new_words = ([word[0].casefold() for word in side] for side in (removed, added))
-    for kind, start, end, new_start, new_end in SequenceMatcher(a=words, b=new_words, autojunk=False).get_opcodes():
-        for word in removed[start:end] if kind != "equal" else ():
-            before.stylize("bold red", *word.span())
-        for word in added[new_start:new_end] if kind != "equal" else ():
-            after.stylize("bold green", *word.span())
+    removed, added = word_difference(before.plain, after.plain)
+    for text, spans, style in ((before, removed, "bold red"), (after, added, "bold green")):
+        for span in spans:
+            text.stylize(style, *span)
     return before, after

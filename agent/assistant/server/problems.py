@@ -54,11 +54,17 @@ def problem(status: int, code: str, detail: str) -> JSONResponse:
     return JSONResponse(body, status, media_type="application/problem+json")
 
 
+def status_of(error: Exception) -> int | None:
+    """Return the status that names *error*; None for one that is none of the library's."""
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
+
+
 def install(app: FastAPI) -> None:
     """Have *app* answer errors as problems; an unforeseen one is logged, and named by its class alone."""
 
     async def known(request: Request, error: Exception) -> JSONResponse:
-        status = next(status for kind, status in _STATUSES if isinstance(error, kind))
+        status = status_of(error)
+        assert status is not None  # the handler is that of the three families
         return problem(status, type(error).__name__, str(error))
 
     async def http(request: Request, error: Exception) -> JSONResponse:

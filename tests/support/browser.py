@@ -1,0 +1,146 @@
+"""Browser of the tests of the page: Debian's Chromium without a screen, and a server of the page in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.server.app import create_app
+from tellback.agent.assistant.server.open_memory import ServedMemory
+from tellback.agent.assistant.server.page.browser_sessions import PAGE_UPLOADS, PAGES, SIGN_IN, BrowserSessions
+from tellback.agent.assistant.server.page.routes import install
+from tellback.agent.assistant.wiring import OpenedMemory, open_configured_memory
+from tellback.agent.http_listener import RequestGuard, address_of, listen, serve_application
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+OPTIONS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+TOKEN = "a-token-of-the-page"
+PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1200, "height": 800}
+
+
+@dataclass
+class PageServer:
+    """Server of the page over the memory file *path*, on one port through all restarts."""
+
+    path: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+    port: int = 0
+    clock: Callable[[], float] | None = None
+
+    def start(self) -> None:
+        """Serve until ``stop``."""
+        self._ready: threading.Event = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(30)
+
+    def stop(self) -> None:
+        """End, and close the memory."""
+        self._loop.call_soon_threadsafe(lambda: self._ended.done() or self._ended.set_result(None))
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    def run(self, work: Callable[[OpenedMemory], Any]) -> Any:
+        """Return what *work* makes of the open memory, in the server's own loop."""
+
+        async def working() -> Any:
+            return await work(await self.served.opened())
+
+        return asyncio.run_coroutine_threadsafe(working(), self._loop).result(60)
+
+    def link(self) -> str:
+        """Return a link that signs in once."""
+        return f"{self.address}{SIGN_IN}?word={self.sessions.link_word()}"
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        settings = AssistantSettings(
+            **{"memory": self.path, "embedder": "none", "automatic_backups": False, **self.settings}
+        )
+        self.served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
+        self.sessions = BrowserSessions(TOKEN, **({} if self.clock is None else {"clock": self.clock}))
+        with listen("127.0.0.1", self.port) as listening:
+            self.address = address_of(listening, "127.0.0.1")
+            self.port = int(self.address.rpartition(":")[2])
+            limits = dict.fromkeys(PAGE_UPLOADS, 50_000_000)
+            app = create_app(self.served)
+            install(app, self.sessions)
+            guard = RequestGuard(app, "127.0.0.1", TOKEN, limits, open=("/healthz", *PAGES))
+            self._loop.call_soon(self._ready.set)
+            await serve_application(guard, listening, self._ended)
+
+
+@dataclass
+class Watched:
+    """What pages of a context did that they must not: *problems*, in words."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page, address: str) -> None:
+        """Note refusals of the policy of content, errors of scripts, dialogs, and requests to other places."""
+        page.on("console", lambda message: self._console(message.text))
+        page.on("pageerror", lambda error: self.problems.append(f"a script failed: {error}"))
+        page.on("dialog", lambda dialog: (self.problems.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self._request(request.url, address))
+        page.on("popup", lambda popup: self.problems.append(f"a window: {popup.url}"))
+
+    def _console(self, text: str) -> None:
+        if "Content Security Policy" in text or "Content-Security-Policy" in text:
+            self.problems.append(text)
+
+    def _request(self, url: str, address: str) -> None:
+        if not url.startswith((f"{address}/", "about:", "blob:")):
+            self.problems.append(f"a request to {url[:200]}")
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Yield Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def signed_in(browser: Browser, server: PageServer, **options: Any) -> Iterator[tuple[Page, Watched]]:
+    """Yield a page of a browser that has signed in to *server*; *options* are those of a context."""
+    given = {"viewport": DESK, "timezone_id": "Europe/Lisbon", "locale": "en-GB", **options}
+    context: BrowserContext = browser.new_context(**given)
+    context.set_default_timeout(15_000)
+    watched = Watched()
+    context.on("page", lambda page: watched.watch(page, server.address))
+    page = context.new_page()
+    page.goto(server.link())
+    page.wait_for_url(lambda url: SIGN_IN not in url)
+    yield page, watched
+    context.close()
+
+
+def accessibility_problems(page: Page) -> list[str]:
+    """Return what axe-core finds on *page*, in words."""
+    import axe_playwright_python
+
+    source = next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js")).read_text(encoding="utf-8")
+    page.evaluate(f"() => {{ {source} }}")
+    found = page.evaluate("async () => (await axe.run(document)).violations")
+    return [
+        f"{rule['id']}: {node['html'][:200]} {node['failureSummary'][:300]}" for rule in found for node in rule["nodes"]
+    ]
