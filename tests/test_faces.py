@@ -33,6 +33,7 @@ FACES = [
     "tellback.vectorstore.testing",
     "tellback.memory.testing",
     "tellback.agent.callables",
+    "tellback.agent.durable",
     "tellback.agent.testing",
 ]
 LIMITS = {"tellback.vectorstore": 60, "tellback.memory": 90, "tellback.agent": 70, "tellback.memory.internals": 100}

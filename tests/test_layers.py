@@ -25,7 +25,7 @@ FACES = {
         "vectorstore.testing",
     },
     "memory": {"memory", "memory.internals", "memory.http", "memory.jobs", "memory.onnx", "memory.testing"},
-    "agent": {"agent", "agent.callables", "agent.mcp", "agent.testing"},
+    "agent": {"agent", "agent.callables", "agent.durable", "agent.mcp", "agent.testing"},
 }
 SHARED = {"vectorstore.lazy_face", "vectorstore.persisted_names"}
 """Modules that know nothing of a store: each package may import them."""
@@ -69,7 +69,8 @@ LAYERS: dict[str, list[set[str]]] = {
         {"configuration"},
         {"run"},
         {"agent"},
-        {"mcp", "subagent"},
+        {"durable_run", "mcp", "subagent"},
+        {"durable"},
         {"assistant"},
         {"assistant.clients", "assistant.resident"},
         {"assistant.conversation", "assistant.hooks", "assistant.importers"},

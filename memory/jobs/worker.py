@@ -14,12 +14,13 @@ from typing import Final, TypeAlias
 from tellback.memory.errors import ArgumentError
 from tellback.memory.jobs.queue import ClaimedJob, JobLost, Jobs
 from tellback.memory.runtime import run_in_thread
-from tellback.vectorstore import VectorStoreError
+from tellback.vectorstore import BusyError, ServerUnavailable
 
 JobHandler: TypeAlias = Callable[[ClaimedJob], Awaitable[None]]
 """Function that does the work of a job; it may be run again from its beginning, by another worker."""
 
 _LEASE_PARTS: Final = 3
+_PASSING: Final = (OSError, BusyError, ServerUnavailable)
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +37,7 @@ class JobWorker:
         handlers: Mapping[str, JobHandler],
         *,
         pause: float = 1.0,
-        retries: Callable[[Exception], bool] = lambda error: isinstance(error, (OSError, VectorStoreError)),
+        retries: Callable[[Exception], bool] = lambda error: isinstance(error, _PASSING),
     ) -> None:
         if not handlers:
             raise ArgumentError("handlers", handlers, "a function for at least one kind of jobs is needed")
@@ -48,7 +49,7 @@ class JobWorker:
         while True:
             try:
                 worked = await self.run_one()
-            except (OSError, VectorStoreError) as error:  # the server is away: it is asked again
+            except _PASSING as error:  # the server is away: it is asked again
                 _log.warning("jobs wait: %s", type(error).__name__)
                 worked = False
             if not worked:
