@@ -86,6 +86,7 @@ from .secrets.scanner import REDACTION_OPENING as REDACTION_OPENING
 from .secrets.scanner import find_secrets as find_secrets
 from .secrets.scanner import redact_secrets as redact_secrets
 from .secrets.scanner import redaction_mark as redaction_mark
+from .server_indexes import ServerIndexes as ServerIndexes
 from .tables.users import Quota as Quota
 from .tables.users import User as User
 from .tables.users import Users as Users

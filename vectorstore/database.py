@@ -206,6 +206,8 @@ class Dialect:
     infinity: str
     condition: Callable[[Connection, int, FilterNode], tuple[str, Sequence[Any]]]
     """Returns the condition of a filter on ``e``, a row of a namespace's entries, and the values to bind."""
+    namespace_index: str
+    """What is recorded of an index of ``n``, a row of the namespaces, beside the tables; NULL where there is none."""
 
 
 @runtime_checkable

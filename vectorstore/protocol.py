@@ -99,7 +99,8 @@ class VectorStore(Protocol):
         """Return the *k* nearest entries that have a vector: best score first, ties by id.
 
         Namespace, then filter, then *min_score* (an equal score stays), then top-k: a selective filter still
-        fills k. Exact, unless the store was opened to search otherwise (``SearchMode``). *k* of 0 gives nothing,
+        fills k. Exact, unless the store was opened to search otherwise (``SearchMode``), or an approximate index was
+        built for the namespace. *k* of 0 gives nothing,
         beyond the count gives all; negative or bool raises. Without a space nothing can be nearest: a query
         vector then raises ``ArgumentError``.
         """
@@ -200,6 +201,12 @@ class View(Protocol):
 
     def count(self, *, namespace: str = "") -> int:
         """Return how many entries the namespace has."""
+
+    def in_memory(self, *, namespace: str = "") -> bool:
+        """Return whether the namespace is searched in the memory of the process.
+
+        Where it is not, since it is too large for that, to walk all of its entries is not cheap.
+        """
 
     def cursor(self, *, namespace: str = "") -> Cursor:
         """Return where the namespace's change log ends in this state."""

@@ -16,6 +16,8 @@ from tellback.vectorstore.types import Finding
 
 _BATCH: Final = 1000
 _VECTOR_TABLES: Final = ("vectors", "next_vectors")
+_NOT_COPIED: Final = ("components", "search_indexes", "postings")
+"""Tables that the copy makes for itself, or does without until they are asked for."""
 _VERSIONS: Final = "SELECT name, version FROM components ORDER BY name"
 
 
@@ -38,12 +40,13 @@ def copy_tables(source: Database, target: Database, components: Sequence[Compone
         for component in parts:
             target.attach(component)
         writer.execute("DELETE FROM file_facts")  # its own identity
-        tables = [str(name) for (name,) in reader.execute(reader.dialect.tables) if name != "components"]
+        tables = [str(name) for (name,) in reader.execute(reader.dialect.tables) if name not in _NOT_COPIED]
         counts = {table: _copy_table(reader, writer, table) for table in tables}
         for table, count in counts.items():
             ((copied,),) = writer.execute(f"SELECT count(*) FROM {table}")
             if copied != count:
                 raise DamageError([Finding(table, f"{copied} of {count} rows came out of the copy")])
+        writer.execute("DELETE FROM store_facts WHERE name LIKE 'index %'")  # of a server's tables that stay behind
         writer.dialect.continue_keys(writer)
         for component in parts:
             if findings := component.verify(writer):

@@ -7,7 +7,7 @@ is searched by itself, with its own index and statistics; the retriever merges, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date, tzinfo
 
@@ -91,10 +91,15 @@ class NamespaceSearcher:
 
     @contextmanager
     def analyze(self, view: View, target: SearchTarget, query: Query) -> Iterator[NamespaceQuery]:
-        """Yield *query* as analyzed with the index of *target*, which is locked until the block ends."""
+        """Yield *query* as analyzed with the index of *target*, which is locked until the block ends.
+
+        Where the namespace is too large for the memory of the process, it is an index of the candidates alone.
+        """
         conversation = target.partition != DOCUMENTS
         validity = query.validity
-        with self.indexes.index(view, target.name, conversation=conversation) as index:
+        is_whole = view.in_memory(namespace=target.name)
+        indexes = self.indexes.index(view, target.name, conversation=conversation) if is_whole else None
+        with indexes or nullcontext(self._index_of_candidates(view, target, query)) as index:
 
             def df(terms: Sequence[str]) -> list[int]:
                 return view.df(terms, namespace=target.name)
@@ -109,7 +114,8 @@ class NamespaceSearcher:
                 excluded=query.excluded,
             )
             vector = self._vector(query, target, question.text_without_names if conversation else query.search_text)
-            where = combine_filters([*validity.conditions(index), *caller_filters(query)])
+            times = validity.conditions(index) if is_whole else validity.all_conditions()
+            where = combine_filters([*times, *caller_filters(query)])
             frequencies = TermFrequencies(df, view.count(namespace=target.name))
             yield NamespaceQuery(
                 view,
@@ -155,12 +161,25 @@ class NamespaceSearcher:
     def text_to_embed(self, text: str, namespace: str) -> str:
         """Return *text* as the conversations of the user's *namespace* are searched for it: without participants."""
         name = store_namespace(namespace, CONVERSATION)
-        with self.indexes.store.view([name]) as view, self.indexes.index(view, name, conversation=True) as index:
-            return remove_names(text, index, lexicon=self.lexicon, terms=self.terms).text_without_names
+        with self.indexes.store.view([name]) as view:
+            if not view.in_memory(namespace=name):
+                return text
+            with self.indexes.index(view, name, conversation=True) as index:
+                return remove_names(text, index, lexicon=self.lexicon, terms=self.terms).text_without_names
 
     def today(self, query: Query) -> date:
         """Return the day from which the relative dates of *query* count."""
         return to_zone(query.as_of or query.now, self.zone).date()
+
+    def _index_of_candidates(self, view: View, target: SearchTarget, query: Query) -> RetrievalIndex:
+        """Return an index of what is nearest to *query* by its words, and by its vector where it has one."""
+        count = self.candidate_count(target)
+        where = combine_filters([*query.validity.all_conditions(), *caller_filters(query)])
+        found = view.matching(query.search_text, count, where=where, namespace=target.name)
+        if (vector := self._vector(query, target, query.search_text)) is not None:
+            found = [*found, *view.nearest(vector, count, where=where, namespace=target.name)]
+        ids = list(dict.fromkeys(id for id, _ in found))
+        return self.indexes.index_of(view, target.name, ids, conversation=target.partition != DOCUMENTS)
 
     def _admitted(self, analyzed: NamespaceQuery, rows: Rows, query: Query) -> Rows:
         """Return those of *rows* that hold at the times of the query and pass the caller's filters."""

@@ -331,6 +331,10 @@ def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_fil
         "resume",
     }
     others |= {
+        "index",
+        "index build",
+        "index drop",
+        "index list",
         "init",
         "mcp",
         "watch",

@@ -76,6 +76,9 @@ OF_THE_FILE = {
     "backup": "the owner's: the file as a whole",
     "restore": "the owner's: the file as a whole",
     **dict.fromkeys(("migrate", "memories migrate"), "the owner's: the memory as a whole"),
+    **dict.fromkeys(
+        ("index", "index build", "index drop", "index list"), "a server's, where all namespaces are listed"
+    ),
     "config": "what is set",
     **{f"config {name}": "what is set" for name in ("list", "get", "set", "unset", "path", "models")},
     "doctor": "the owner's: what works here, and the file as a whole",

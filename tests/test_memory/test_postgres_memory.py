@@ -191,3 +191,22 @@ def test_the_documents_programs_run_on_a_server(
         r'open_memory\("(\w+\.db)"', lambda name: f'open_memory("{postgres.address(tmp_path / name[1])}"', block.code
     )
     exec(compile(on_server, f"{block.page}.md", "exec"), {"__name__": "__main__"})
+
+
+def test_a_memory_with_an_index_on_the_server_recalls_the_same_and_loads_nothing(worker: Callable[[], Any]) -> None:
+    notes = [f"The parcel number {number} waits at counter {number % 17}." for number in range(300)]
+    with worker() as memory:
+        run_sync(memory.remember_many([*notes, *TEXTS]))
+        questions = ["Where does parcel number 211 wait?", "When did I move?", "Who is my dentist?"]
+        before = [texts(memory, question)[0] for question in questions]
+        (name,) = memory.store.namespaces()
+        memory.store.build_index(name)
+    with worker() as memory:
+        assert [texts(memory, question)[0] for question in questions] == before
+        run_sync(memory.remember("My optician is Doctor Roth."))
+        assert texts(memory, "Who is my optician?")[0] == "My optician is Doctor Roth."
+        id = run_sync(memory.recall("Who is my dentist?")).hits[0].memory.id
+        run_sync(memory.forget([id]))
+        assert all("dentist" not in text for text in texts(memory, "Who is my dentist?"))
+        with memory.store.view([name]) as view:
+            assert not view.in_memory(namespace=name)

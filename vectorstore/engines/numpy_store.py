@@ -107,7 +107,7 @@ class NumpyStore(TableStore[InMemoryDatabase]):
             state = self._state
             if state is None or state.changes != connection.total_changes() or not self._are_current(state.indexes):
                 recorded = read_space(connection)
-                state = ReadState(connection, recorded, self._shared_indexes(recorded), self._matrix_limit)
+                state = ReadState(connection, recorded, self._shared_indexes(recorded), self._open_reader)
                 self._state = state
             yield state
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.database import Connection, Database
@@ -26,14 +26,15 @@ from tellback.vectorstore.engines.base import (
 )
 from tellback.vectorstore.errors import ArgumentError, SpaceChanged
 from tellback.vectorstore.filters import filter_tree, matches_everything
-from tellback.vectorstore.index.view import IndexView
+from tellback.vectorstore.index.view import IndexView, NamespaceReader
 from tellback.vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
 from tellback.vectorstore.protocol import VectorStore
 from tellback.vectorstore.sqlite import entry_reader, schema
 from tellback.vectorstore.sqlite.connection import fetch_all
 from tellback.vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
 from tellback.vectorstore.sqlite.entry_writer import NamespaceWriter
-from tellback.vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader, read_namespace_head
+from tellback.vectorstore.sqlite.index_cache import NamespaceHead, NamespaceIndexCache, read_namespace_head
+from tellback.vectorstore.sqlite.namespace_reader import MemoryNamespaceReader
 from tellback.vectorstore.sqlite.schema import StoreSettings, read_settings
 from tellback.vectorstore.types import (
     Changes,
@@ -74,6 +75,9 @@ class _ThreadTransaction(threading.local):
     named: tuple[object, Space] | None = None
 
 
+OpenReader: TypeAlias = Callable[[Connection, NamespaceIndexCache, str, NamespaceHead], NamespaceReader]
+
+
 class ReadState:
     """State of one read transaction: the space recorded in it, and readers of its namespaces.
 
@@ -81,16 +85,16 @@ class ReadState:
     """
 
     def __init__(
-        self, connection: Connection, recorded: Space | None, indexes: NamespaceIndexCache, limit: int
+        self, connection: Connection, recorded: Space | None, indexes: NamespaceIndexCache, open_reader: OpenReader
     ) -> None:
         self.recorded = recorded
         self.changes = connection.total_changes()
         self._connection = connection
         self.indexes = indexes
-        self._matrix_limit = limit
-        self._readers: dict[str, SqliteNamespaceReader] = {}
+        self._open_reader = open_reader
+        self._readers: dict[str, NamespaceReader] = {}
 
-    def reader(self, name: str) -> SqliteNamespaceReader | None:
+    def reader(self, name: str) -> NamespaceReader | None:
         """Return the reader of a namespace; None if it was never written."""
         is_unchanged = self._connection.total_changes() == self.changes
         if is_unchanged and name in self._readers:
@@ -98,7 +102,7 @@ class ReadState:
         if (head := read_namespace_head(self._connection, name)) is None:
             self.indexes.forget(name)
             return None
-        opened = SqliteNamespaceReader(self._connection, self.indexes, name, head, matrix_limit=self._matrix_limit)
+        opened = self._open_reader(self._connection, self.indexes, name, head)
         if is_unchanged:
             self._readers[name] = opened
         return opened
@@ -430,7 +434,13 @@ class TableStore(Generic[DatabaseT]):
         with self._lock if shared else nullcontext(), self.database.read() as connection:
             recorded = read_space(connection)
             indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
-            yield ReadState(connection, recorded, indexes, self._matrix_limit)
+            yield ReadState(connection, recorded, indexes, self._open_reader)
+
+    def _open_reader(
+        self, connection: Connection, indexes: NamespaceIndexCache, name: str, head: NamespaceHead
+    ) -> NamespaceReader:
+        """Return the reader of a namespace; an engine that has indexes elsewhere has another for it."""
+        return MemoryNamespaceReader(connection, indexes, name, head, matrix_limit=self._matrix_limit)
 
     def _new_indexes(self, space: Space | None) -> NamespaceIndexCache:
         return NamespaceIndexCache(space=space, fields=self._fields, resident=self._resident)

@@ -57,6 +57,18 @@ def idf_array(count: int, frequencies: NDArray[np.float64]) -> NDArray[np.float6
     return np.asarray(np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)))
 
 
+def bm25_shares(
+    idfs: NDArray[np.float64] | float,
+    counts: NDArray[np.integer],
+    lengths: NDArray[np.integer],
+    average: float,
+) -> NDArray[np.float64]:
+    """Return what a term adds to the score of texts that have it *counts* times among *lengths* terms."""
+    weights = BM25_K1 * (1.0 - BM25_B + BM25_B * lengths.astype(np.float64) / average)
+    shares: NDArray[np.float64] = idfs * counts.astype(np.float64) * (BM25_K1 + 1.0) / (counts + weights)
+    return shares
+
+
 @dataclass(frozen=True, slots=True)
 class AnalyzedText:
     """The terms of one entry: of its context, and of each sentence of its text."""
@@ -363,10 +375,7 @@ class TermIndex:
     def _term_scores(
         self, idfs: NDArray[np.float64] | float, counts: NDArray[np.integer], lengths: NDArray[np.int32]
     ) -> NDArray[np.float64]:
-        average = self._total / len(self._slot)
-        weights = BM25_K1 * (1.0 - BM25_B + BM25_B * lengths.astype(np.float64) / average)
-        shares: NDArray[np.float64] = idfs * counts.astype(np.float64) * (BM25_K1 + 1.0) / (counts + weights)
-        return shares
+        return bm25_shares(idfs, counts, lengths, self._total / len(self._slot))
 
     def _posting_blocks(self, weights: list[tuple[int, float]]) -> list[list[tuple[int, float]]]:
         """Cut *weights* into blocks of terms whose postings take little memory; a long question names many."""

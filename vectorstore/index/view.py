@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.distance import as_vector, as_vectors
 from tellback.vectorstore.errors import ArgumentError, SpaceChanged
-from tellback.vectorstore.filters import FilterNode, filter_tree, matches_everything
-from tellback.vectorstore.index.bm25 import decode_terms
-from tellback.vectorstore.index.namespace_index import NamespaceIndex
+from tellback.vectorstore.filters import FilterNode, filter_tree
 from tellback.vectorstore.index.vectors import Ranking
 from tellback.vectorstore.json_values import check_text
 from tellback.vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
@@ -24,33 +22,60 @@ from tellback.vectorstore.validation import NO_SPACE, check_ids, check_k, check_
 
 
 class NamespaceReader(Protocol):
-    """Reader of one namespace of an engine, for a view; everything by the engine's row keys."""
+    """Reader of one namespace of an engine, for a view; everything by the engine's row keys.
 
-    def rows(self) -> NamespaceIndex:
-        """The index with rows and columns."""
+    One keeps the whole namespace in the memory of the process, another asks indexes of a server.
+    """
 
-    def words(self) -> NamespaceIndex:
-        """The index with its terms loaded."""
+    @property
+    def in_memory(self) -> bool:
+        """Whether the whole namespace is, or may be, in the memory of the process."""
 
     def cursor(self) -> int:
         """The namespace's write number."""
 
+    def count(self) -> int:
+        """The number of entries."""
+
     def ids_of(self, keys: Sequence[int]) -> list[str]:
         """The ids of *keys*, in that order."""
+
+    def keys_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """The keys of *ids*, in that order, -1 where there is none."""
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """The entries of *keys*, in that order."""
 
-    def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Return which rows of the index pass a filter that the index's columns cannot answer."""
+    def passing(self, keys: NDArray[np.int64], where: FilterNode) -> NDArray[np.bool_]:
+        """Return which of *keys* are of an entry that passes, shape (len(keys),); -1 is of none."""
 
     def nearest(
-        self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        where: FilterNode,
+        min_score: float | None,
+        search: SearchMode | None,
     ) -> list[Ranking]:
-        """The k nearest of each of *queries*, shape (n, d): exact, or as ``SearchMode.FAST`` says."""
+        """The k nearest of each of *queries*, shape (n, d), in the mode *search*; None is exact on every engine."""
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*; NaN without a vector."""
+
+    def matching(self, terms: Sequence[str], k: int, where: FilterNode) -> Ranking:
+        """The *k* best by BM25, best first, ties by id."""
+
+    def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
+        """BM25 of *keys*, to the last bit as ``matching`` gives it."""
+
+    def terms_of(self, keys: Sequence[int]) -> list[tuple[tuple[str, ...], ...]]:
+        """The terms of *keys*, as ``View.terms`` has them."""
+
+    def df(self, terms: Sequence[str]) -> list[int]:
+        """In how many entries each term occurs."""
+
+    def vocabulary(self) -> dict[str, int]:
+        """Every term in use with its document frequency."""
 
 
 class IndexView:
@@ -75,7 +100,7 @@ class IndexView:
         self._analyzer = analyzer
         self._open_reader = open_reader
         self._allowed = allowed
-        self._fast = search == SearchMode.FAST
+        self._search = search
 
     def search(
         self,
@@ -88,7 +113,7 @@ class IndexView:
     ) -> list[Match]:
         """As ``VectorStore.search``."""
         query = self._query(vector)[np.newaxis]
-        return self._searched(query, k, where, min_score, namespace, fast=self._fast)[0]
+        return self._searched(query, k, where, min_score, namespace, self._search)[0]
 
     def search_many(
         self,
@@ -102,7 +127,7 @@ class IndexView:
         """As ``VectorStore.search_many``."""
         space = self._needed_space(vectors)
         queries = as_vectors(vectors, space.dimension, space.metric, argument="vectors")
-        return self._searched(queries, k, where, min_score, namespace, fast=False)
+        return self._searched(queries, k, where, min_score, namespace, None)
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
@@ -115,9 +140,9 @@ class IndexView:
         reader = self._reader(namespace)
         if reader is None:
             return [None] * len(names)
-        keys = list(map(reader.rows().key_of, names))
-        entries = iter(reader.entries([key for key in keys if key is not None]))
-        return [None if key is None else next(entries) for key in keys]
+        keys = reader.keys_of(names).tolist()
+        entries = iter(reader.entries([key for key in keys if key >= 0]))
+        return [None if key < 0 else next(entries) for key in keys]
 
     def nearest(
         self, vector: VectorLike, n: int, *, where: Filter | None = None, namespace: str = ""
@@ -128,7 +153,7 @@ class IndexView:
         reader, node = self._opened(where, namespace)
         if reader is None:
             return []
-        return _ids_with_scores(reader, reader.nearest(query, n, node, None, fast=self._fast)[0])
+        return _ids_with_scores(reader, reader.nearest(query, n, node, None, self._search)[0])
 
     def matching(
         self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
@@ -146,7 +171,7 @@ class IndexView:
         """BM25 of *ids* for *query*; 0 where nothing matches."""
         check_text(query, "query")
         terms = self._analyzer.terms
-        return self._scores(ids, namespace, 0.0, lambda reader, keys: reader.words().score_terms(terms(query), keys))
+        return self._scores(ids, namespace, 0.0, lambda reader, keys: reader.score_terms(terms(query), keys))
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
         """Return which of *ids* exist and match *where*."""
@@ -154,9 +179,7 @@ class IndexView:
         reader, node = self._opened(where, namespace)
         if reader is None or not names:
             return np.zeros(len(names), dtype=np.bool_)
-        index = reader.rows()
-        mask = filter_mask(reader, node)
-        return np.isin(index.keys_of(names), index.keys() if mask is None else index.keys()[mask])
+        return reader.passing(reader.keys_of(names), node)
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
         """The terms of each entry: first its context, then each sentence of its text."""
@@ -164,27 +187,29 @@ class IndexView:
         reader = self._reader(namespace)
         if reader is None:
             return [((),)] * len(names)
-        index = reader.words()
-        result = []
-        for key in index.keys_of(names).tolist():
-            sequence = index.sequence(key) if key >= 0 else None
-            result.append(((),) if sequence is None else decode_terms(*sequence, index.terms.term))
-        return result
+        keys = reader.keys_of(names).tolist()
+        found = iter(reader.terms_of([key for key in keys if key >= 0]))
+        return [((),) if key < 0 else next(found) for key in keys]
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
         """Return in how many entries each term occurs."""
         reader = self._reader(namespace)
-        return [0] * len(terms) if reader is None else reader.words().terms.df(terms)
+        return [0] * len(terms) if reader is None else reader.df(terms)
 
     def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
         """Every term with its document frequency."""
         reader = self._reader(namespace)
-        return {} if reader is None else reader.words().terms.vocabulary()
+        return {} if reader is None else reader.vocabulary()
 
     def count(self, *, namespace: str = "") -> int:
         """Return how many entries the namespace has."""
         reader = self._reader(namespace)
-        return 0 if reader is None else len(reader.rows())
+        return 0 if reader is None else reader.count()
+
+    def in_memory(self, *, namespace: str = "") -> bool:
+        """Return whether the namespace is searched in the memory of the process."""
+        reader = self._reader(namespace)
+        return reader is None or reader.in_memory
 
     def cursor(self, *, namespace: str = "") -> Cursor:
         """Return where the namespace's change log ends in this state."""
@@ -198,15 +223,14 @@ class IndexView:
         where: Filter | None,
         min_score: float | None,
         namespace: str,
-        *,
-        fast: bool,
+        search: SearchMode | None,
     ) -> list[list[Match]]:
         check_k(k)
         check_min_score(min_score)
         reader, node = self._opened(where, namespace)
         if reader is None or k == 0 or not len(queries):
             return [[] for _ in queries]
-        return [_read_matches(reader, ranking) for ranking in reader.nearest(queries, k, node, min_score, fast=fast)]
+        return [_read_matches(reader, ranking) for ranking in reader.nearest(queries, k, node, min_score, search)]
 
     def _matching(
         self, query: str, k: int, where: Filter | None, namespace: str
@@ -215,8 +239,7 @@ class IndexView:
         reader, node = self._opened(where, namespace)
         if reader is None or k == 0:
             return None, []
-        index = reader.words()
-        return reader, index.matching(self._analyzer.terms(query), k, mask=filter_mask(reader, node))
+        return reader, reader.matching(self._analyzer.terms(query), k, node)
 
     def _scores(
         self,
@@ -230,7 +253,7 @@ class IndexView:
         scores = np.full(len(names), missing)
         reader = self._reader(namespace)
         if reader is not None and names:
-            keys = reader.rows().keys_of(names)
+            keys = reader.keys_of(names)
             present = keys >= 0
             scores[present] = score(reader, keys[present].tolist())
         return scores
@@ -255,14 +278,6 @@ class IndexView:
     def _query(self, vector: VectorLike) -> Vector:
         space = self._needed_space(vector)
         return as_vector(vector, space.dimension, space.metric, argument="vector")
-
-
-def filter_mask(reader: NamespaceReader, where: FilterNode) -> NDArray[np.bool_] | None:
-    """Return which rows pass, None for all; the index's columns answer for declared fields, the engine for others."""
-    if matches_everything(where):
-        return None
-    mask = reader.rows().mask(where)
-    return reader.passing(where) if mask is None else mask
 
 
 def _ids_with_scores(reader: NamespaceReader, ranking: Ranking) -> list[tuple[str, float]]:

@@ -20,7 +20,9 @@ from tellback.vectorstore.errors import (
     VectorStoreError,
 )
 from tellback.vectorstore.postgres.dialect import POSTGRES, postgres_sql
+from tellback.vectorstore.sqlite.entry_reader import READ_FACT
 
+_FACTS: Final = "store_facts"
 _WAITED: Final = (
     server.LockNotAvailable,
     server.DeadlockDetected,
@@ -62,8 +64,13 @@ def _translated(error: psycopg.Error, place: str) -> VectorStoreError | None:
 class PostgresRows:
     """Implements ``Rows``; a statement that returns none has none."""
 
-    def __init__(self, cursor: psycopg.Cursor[Any] | None) -> None:
-        self._rows = iter(cursor.fetchall() if cursor is not None and cursor.description is not None else ())
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._rows = iter(rows)
+
+    @classmethod
+    def of(cls, cursor: psycopg.Cursor[Any]) -> PostgresRows:
+        """Return the rows that *cursor* has."""
+        return cls(cursor.fetchall() if cursor.description is not None else ())
 
     def __iter__(self) -> Iterator[Any]:
         return self._rows
@@ -84,7 +91,8 @@ class PostgresConnection:
     """Implements ``Connection`` on *raw*, a connection that begins and ends its transactions by statements.
 
     A statement that returns no rows waits for the next one that does, or for the end of the block, and goes out with
-    it: each way to the server counts. An error of it is raised there. *waits* is off outside of ``write()``.
+    it: each way to the server counts. An error of it is raised there. *waits* is off outside of ``write()``. A fact of
+    the store is asked for once a transaction: who changes the space keeps every other writer out.
     """
 
     dialect: Dialect = POSTGRES
@@ -93,15 +101,23 @@ class PostgresConnection:
         self.raw = raw
         self._waits = waits
         self._waiting: list[tuple[str, list[Sequence[Any]]]] = []
+        self._facts: dict[str, list[Any]] = {}
         self._changes = 0
         self._total = 0
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> PostgresRows:
         """As ``Connection.execute``."""
+        if sql == READ_FACT:
+            name = values[0]
+            if name not in self._facts:
+                self._facts[name] = self._send((postgres_sql(sql), [values])).fetchall()
+            return PostgresRows(self._facts[name])
+        if _FACTS in sql:
+            self._facts.clear()
         if self._waits and _returns_nothing(sql):
             self._waiting.append((postgres_sql(sql), [tuple(values)]))
-            return PostgresRows(None)
-        return PostgresRows(self._send((postgres_sql(sql), [values])))
+            return PostgresRows(())
+        return PostgresRows.of(self._send((postgres_sql(sql), [values])))
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> PostgresRows:
         """As ``Connection.executemany``, all rows on one way to the server."""
@@ -110,7 +126,7 @@ class PostgresConnection:
             self._waiting.append(statement)
         if not self._waits:
             self.flush()
-        return PostgresRows(None)
+        return PostgresRows(())
 
     def changes(self) -> int:
         """As ``Connection.changes``."""
@@ -136,12 +152,14 @@ class PostgresConnection:
                 if unless is not None and len(self._waiting) - place > unless:
                     return False
                 del self._waiting[place:]
+                self._facts.clear()
                 return True
         return False
 
     def forget_waiting(self) -> None:
-        """Drop what did not go out yet."""
+        """Drop what did not go out yet, and what was read since."""
         self._waiting.clear()
+        self._facts.clear()
 
     def flush(self) -> None:
         """Send what waits."""

@@ -241,10 +241,16 @@ class PostgresDatabase:
             prepare()
         with self.read() as connection:
             tables = [name for (name,) in connection.execute(POSTGRES.tables)]
-        with self._guard.inside(), translate_errors(self.place), closing(self._connect()) as raw:
-            for table in tables:
-                raw.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(self.schema, table)))
+        self.run_alone(*(f"VACUUM FULL {_quoted(self.schema, table)}" for table in tables))
         return Compaction(before, self._size(), pending=False)
+
+    def run_alone(self, *statements: str) -> None:
+        """Run *statements* outside of a transaction, such as those that PostgreSQL refuses inside of one."""
+        if self.in_write() or self._local.reading is not None:
+            raise UnsupportedError("run_alone", "it cannot be done inside a transaction or a view of this thread")
+        with self._guard.inside(), translate_errors(self.place), closing(self._connect()) as raw:
+            for statement in statements:
+                raw.execute(statement.encode())
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a complete, checked copy to an unused *path*, a file of SQLite's, while others may write."""

@@ -184,5 +184,6 @@ POSTGRES: Final = Dialect(
     l2_distance="({} <-> ?)",
     infinity="'infinity'::float8",
     condition=filter_condition,
+    namespace_index="(SELECT f.value FROM store_facts AS f WHERE f.name = 'index ' || n.key)",
 )
 """The dialect of a PostgreSQL server with pgvector."""

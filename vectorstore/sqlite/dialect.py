@@ -46,6 +46,7 @@ SQLITE: Final = Dialect(
     l2_distance="vec_distance_L2({}, ?)",
     infinity="9e999",
     condition=_condition,
+    namespace_index="NULL",
 )
 """The dialect of files and of the memory of the process."""
 

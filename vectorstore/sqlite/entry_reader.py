@@ -40,6 +40,7 @@ IS_PENDING = (
 SPACE_FACT: Final = "space"
 NEXT_SPACE_FACT: Final = "next_space"
 """Names, in the file, of the space in use and of the one being filled."""
+READ_FACT: Final = "SELECT value FROM store_facts WHERE name = ?"
 _LOAD_BLOCK = 512
 _MISSING_ENTRY: Final = "an entry that must be there is missing"
 _MISSING_VECTORS: Final = "some are missing: the sum of checksums differs"
@@ -76,7 +77,7 @@ class StoredEntry:
 
 def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
     """Return the space in use, or the one being filled."""
-    row = fetch_first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
+    row = fetch_first(connection, READ_FACT, (name,))
     return None if row is None else parse_space(row[0])
 
 

@@ -23,23 +23,17 @@ from numpy.typing import NDArray
 
 from tellback.vectorstore.database import Connection
 from tellback.vectorstore.errors import DamageError
-from tellback.vectorstore.filters import FilterNode, filter_fields
 from tellback.vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
 from tellback.vectorstore.index.namespace_index import NamespaceIndex
-from tellback.vectorstore.index.vectors import Ranking
-from tellback.vectorstore.index.view import filter_mask
 from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
 from tellback.vectorstore.sqlite.entry_reader import (
     check_tallies,
-    ids_by_key,
-    matching_keys,
     parse_entry,
     rows_by_key,
     vector_blocks,
 )
 from tellback.vectorstore.sqlite.integrity import add_checksums
-from tellback.vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
-from tellback.vectorstore.types import Entry, Finding, Space, Vector
+from tellback.vectorstore.types import Entry, Finding, Space
 
 ROW_CACHE_BYTES: Final = 8 << 20
 """Approximate limit in bytes of the cache of a file's rows."""
@@ -109,20 +103,25 @@ _ASKED_FIELDS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class NamespaceHead:
-    """Namespace as the read transaction sees it: key, write number, last pruned change, number of entries."""
+    """Namespace as the read transaction sees it: key, write number, last pruned change, number of entries.
+
+    *index* is what the home has recorded of an index for it beside its tables; None without one.
+    """
 
     key: int
     revision: int
     pruned: int
     entries: int
+    index: str | None
 
 
 def read_namespace_head(connection: Connection, name: str) -> NamespaceHead | None:
     """Return the head of a namespace; None if it was never written."""
-    row = fetch_first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
+    columns = f"n.key, n.revision, n.pruned, n.entries, {connection.dialect.namespace_index}"
+    row = fetch_first(connection, f"SELECT {columns} FROM namespaces AS n WHERE n.name = ?", (name,))
     if row is None:
         return None
-    if not all(isinstance(value, int) for value in row):
+    if not all(isinstance(value, int) for value in row[:-1]):
         raise DamageError([Finding("namespaces", "is not what was written", name)])
     return NamespaceHead(*row)
 
@@ -383,107 +382,3 @@ def _new_terms(connection: Connection, loaded: LoadedIndex) -> dict[str, int]:
         raise DamageError([Finding("terms", "is no dictionary of terms; rebuild makes it again")])
     loaded.next_term = max(fresh.values(), default=loaded.next_term - 1) + 1
     return fresh
-
-
-class SqliteNamespaceReader:
-    """Implements ``NamespaceReader`` over a read transaction. Matrices together stay within *matrix_limit* bytes."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        indexes: NamespaceIndexCache,
-        name: str,
-        head: NamespaceHead,
-        *,
-        matrix_limit: int,
-    ) -> None:
-        self._connection = connection
-        self._indexes = indexes
-        self._name = name
-        self._head = head
-        self._loaded: LoadedIndex | None = None
-        self.matrix_limit = matrix_limit
-
-    def rows(self) -> NamespaceIndex:
-        """Return the index with its rows loaded."""
-        return self._fresh().index
-
-    def words(self) -> NamespaceIndex:
-        """Return the index with its terms loaded."""
-        loaded = self._fresh()
-        if not loaded.index.has_terms:
-            self._indexes.load_terms(self._connection, loaded)
-        return loaded.index
-
-    def cursor(self) -> int:
-        """Return the namespace's write number."""
-        return self._head.revision
-
-    def ids_of(self, keys: Sequence[int]) -> list[str]:
-        """Return the ids of *keys*."""
-        if self._indexes.is_loaded(self._name):
-            return list(map(self.rows().id_of, keys))
-        return ids_by_key(self._connection, keys)
-
-    def entries(self, keys: Sequence[int]) -> list[Entry]:
-        """Return the entries of *keys*."""
-        if self._indexes.is_loaded(self._name):
-            self._fresh()  # so that no recent row is an old one
-            return self._indexes.recent.entries(self._connection, keys)
-        rows = rows_by_key(self._connection, keys)
-        return [parse_entry(rows[key]) for key in keys]
-
-    def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Return which rows pass: by SQL, or by the columns where they pay."""
-        loaded = self._fresh()
-        if (mask := loaded.index.mask(where)) is None:
-            if not self._indexes.are_columns_wanted(self._name, filter_fields(where)):
-                return loaded.index.mask_of(matching_keys(self._connection, loaded.key, where))
-            self._indexes.load_columns(self._connection, loaded)
-            mask = loaded.index.mask(where)
-            assert mask is not None, "the columns that the filter asks for were loaded"
-        return mask
-
-    def nearest(
-        self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
-    ) -> list[Ranking]:
-        """Return the k nearest of each query, from memory where the matrix fits and pays, else by SQL."""
-        if self._in_memory(len(queries), fast=fast):
-            mask = filter_mask(self, where)
-            return self.rows().nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
-        assert self._indexes.space is not None
-        self._indexes.check_vectors(self._connection, self._name, self._head.key)
-        search = SqlVectorSearch(self._connection, self._indexes.space, self._head.key, where)
-        return [search.nearest(query, k, min_score) for query in queries]
-
-    def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
-        """Return the exact scores of *keys*: by SQL as long as no search has loaded the matrix."""
-        is_loaded = self._indexes.is_loaded(self._name) and self.rows().matrix is not None
-        if is_loaded or (self._indexes.resident and self._in_memory(1, fast=False)):
-            return self.rows().similarity(query, keys)
-        assert self._indexes.space is not None
-        return exact_scores_by_key(self._connection, self._indexes.space, query, list(keys))
-
-    def _fresh(self) -> LoadedIndex:
-        """Return the index in the state of the read transaction, which does not change under a reader."""
-        if self._loaded is None or self._loaded.revision != self._head.revision:
-            self._loaded = self._indexes.fresh(self._connection, self._name)
-            assert self._loaded is not None, "a reader is of a namespace that was written"
-        return self._loaded
-
-    def _in_memory(self, questions: int, *, fast: bool) -> bool:
-        """Return whether the matrix answers *questions*; load it where it fits and pays."""
-        space = self._indexes.space
-        if space is None:
-            return True
-        needed = 4 * space.dimension * self._head.entries
-        if self._indexes.is_loaded(self._name) and self.rows().matrix is not None:
-            return needed <= self.matrix_limit
-        if needed > self.matrix_limit:
-            return False
-        if self._indexes.is_cold(self._name, self._head.entries, questions) and not fast:
-            return False
-        loaded = self._fresh()
-        self._indexes.make_room(needed, self.matrix_limit)
-        self._indexes.load_matrix(self._connection, loaded)
-        return True

@@ -49,6 +49,9 @@ config_app = typer.Typer(name="config", cls=Group, rich_markup_mode=None)
 hooks_app = typer.Typer(
     name="hooks", help="Have the hooks in all clients pause, or go on.", cls=Group, hidden=True, rich_markup_mode=None
 )
+index_app = typer.Typer(
+    name="index", help="Indexes on a server, for large namespaces.", cls=Group, hidden=True, rich_markup_mode=None
+)
 resident_app = typer.Typer(
     name="resident", help="Look at the processes that answer hooks.", cls=Group, hidden=True, rich_markup_mode=None
 )

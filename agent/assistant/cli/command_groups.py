@@ -58,6 +58,7 @@ ROOT_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "help": "app:show_help",
         "hook": "hook:hook",
         "hooks": "app:hooks_app",
+        "index": "app:index_app",
         "list": "memories:list_memories",
         "migrate": "backup:migrate",
         "pause": "hook:pause",
@@ -92,6 +93,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "models": "config:list_models",
     },
     "hooks": {"pause": "hook:pause", "resume": "hook:resume"},
+    "index": {"build": "index:build", "drop": "index:drop", "list": "index:list_indexes"},
     "resident": {"status": "resident:status", "stop": "resident:stop"},
 }
 """The commands of each group, the root's among them."""

@@ -24,6 +24,8 @@ _MAX_UNSAVED_SEGMENTS = 64
 _MIN_SAVED_ROWS = 256
 _MIN_SAVED_WORDS = 5_000
 """Rows, or words of them, from which on saving pays: to derive fewer at the next start takes less than a moment."""
+_LOADED_NAMESPACES = 1000
+"""Namespaces whose indexes stay in memory; the one that was used the longest time ago goes first."""
 _FOLLOWED_ROWS = 1024
 """Added rows after which a writer extends the cache; the change log reaches back at least as far."""
 
@@ -55,13 +57,23 @@ class IndexSynchronizer:
     def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
         """Yield the index of *namespace* in the state of *view*, locked until the block ends."""
         with self._lock:
-            state = self._states.get(namespace)
+            state = self._states.pop(namespace, None)
             if state is None:
                 state = _IndexState(namespace, RetrievalIndex(self._word_vectors), conversation=conversation)
-                self._states[namespace] = state
+            self._states[namespace] = state  # the one used last comes last
+            while len(self._states) > _LOADED_NAMESPACES:
+                del self._states[next(iter(self._states))]
         with state.lock:
             self._synchronize(state, view)
             yield state.index
+
+    def index_of(self, view: View, namespace: str, ids: Sequence[str], *, conversation: bool) -> RetrievalIndex:
+        """Return an index of the entries *ids* alone, for a namespace that is too large to be in memory."""
+        entries = [entry for entry in view.get(ids, namespace=namespace) if entry is not None]
+        terms = view.terms([entry.id for entry in entries], namespace=namespace)
+        index = RetrievalIndex(self._word_vectors)
+        index.extend(self._extractor.extract(entries, terms, conversation=conversation))
+        return index
 
     def save(self, namespaces: Iterable[str]) -> None:
         """Save what was derived of *namespaces* since the last time, where that is much. Not inside a view."""
