@@ -12,6 +12,7 @@ from benchmarks.documents import command as documents
 from benchmarks.memory import command as memory
 from benchmarks.personal import hands_command, train
 from benchmarks.recall_speed import command as recall_speed
+from benchmarks.scale import command as scale
 from benchmarks.stores.command import add_parsers, run_report, run_stores
 
 
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         return loop(asked[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", epilog="See also `loop --help`.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for part in (memory, hands_command, train, documents, recall_speed, hooks, forget_speed):
+    for part in (memory, hands_command, train, documents, recall_speed, scale, hooks, forget_speed):
         part.add_command(commands)
     add_parsers(commands)
     given = parser.parse_args(asked)

@@ -73,7 +73,6 @@ from .results import Omitted as Omitted
 from .results import Outcome as Outcome
 from .results import Profile as Profile
 from .results import ProfileEntry as ProfileEntry
-from .results import ProfileTopic as ProfileTopic
 from .results import RecallStage as RecallStage
 from .results import TermMatch as TermMatch
 from .retrieval.languages.dates import with_days as with_days

@@ -30,12 +30,11 @@ from tellback.memory.internals import (
     IngestLine,
     Outcome,
     ProfileEntry,
-    ProfileTopic,
     RecallStage,
     UtteranceKind,
 )
 from tellback.memory.models import Utterance
-from tellback.memory.results import WhyNot
+from tellback.memory.results import ProfileTopic, WhyNot
 from tellback.vectorstore import Entry, Metric, Space, open_store
 
 FACES = ("tellback.vectorstore", "tellback.memory", "tellback.memory.internals", "tellback.agent")

@@ -1,0 +1,105 @@
+"""Writes: ``remember`` in a file and on the server, its ways to the server, and the same by others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks.scale import made_up
+from benchmarks.scale.tenants import embedder
+from tellback.memory import open_memory
+
+
+def ours(place: str, count: int) -> dict[str, float]:
+    """Return the median milliseconds of a ``remember`` and of a ``recall`` after it, with ways to a server."""
+
+    async def run() -> dict[str, float]:
+        lines, written, found = made_up.texts(count + 100, 7), list[float](), list[float]()
+        memory = open_memory(place, embedder=embedder())
+        for line in lines[:count]:
+            begun = time.perf_counter()
+            await memory.remember(line, namespace="ana")
+            written.append(1e3 * (time.perf_counter() - begun))
+        for line in lines[count:]:
+            begun = time.perf_counter()
+            await memory.recall(line, namespace="ana")
+            found.append(1e3 * (time.perf_counter() - begun))
+        await memory.close()
+        return {
+            "writes": count,
+            "write_ms": statistics.median(written[count // 10 :]),
+            "search_ms": statistics.median(found[10:]),
+        }
+
+    return asyncio.run(run())
+
+
+def ways(address: str, count: int) -> dict[str, float]:
+    """Return how many ways to the server a ``remember`` takes, and a ``recall`` of what is in memory."""
+
+    async def run() -> dict[str, float]:
+        lines = made_up.texts(count + 1, 8)
+        with counted_ways() as counted:
+            memory = open_memory(address, embedder=embedder())
+            await memory.remember(lines[-1], namespace="ben")
+            begun = counted()
+            for line in lines[:count]:
+                await memory.remember(line, namespace="ben")
+            written = counted()
+            await memory.recall(lines[0], namespace="ben")
+            loaded = counted()
+            for line in lines[:count]:
+                await memory.recall(line, namespace="ben")
+            found = counted()
+            await memory.close()
+        return {"write_ways": (written - begun) / count, "search_ways": (found - loaded) / count}
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def counted_ways() -> Iterator[Callable[[], int]]:
+    """Yield a function that tells how often connections opened meanwhile have waited for the server to be ready."""
+    with tempfile.TemporaryFile() as trace:
+        connect = psycopg.connect
+
+        def traced(*values: Any, **options: Any) -> Any:
+            connection = connect(*values, **options)
+            connection.pgconn.trace(trace.fileno())
+            return connection
+
+        def count() -> int:
+            trace.seek(0)
+            lines = trace.read().count(b"ReadyForQuery")
+            trace.seek(0, 2)
+            return lines
+
+        setattr(psycopg, "connect", traced)  # noqa: B010
+        try:
+            yield count
+        finally:
+            setattr(psycopg, "connect", connect)  # noqa: B010
+
+
+def of_peer(name: str, python: str, address: str, count: int) -> dict[str, Any]:
+    """Return the figures of a peer, run by the interpreter *python*; an error in words where it fails."""
+    command = [python, str(Path(__file__).with_name("peers.py")), name, address, str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1][:200]}
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+PYTHON = sys.executable
