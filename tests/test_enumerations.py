@@ -29,12 +29,11 @@ from tellback.memory.internals import (
     IngestAction,
     IngestLine,
     Outcome,
-    ProfileEntry,
     RecallStage,
     UtteranceKind,
 )
 from tellback.memory.models import Utterance
-from tellback.memory.results import ProfileTopic, WhyNot
+from tellback.memory.results import WhyNot
 from tellback.vectorstore import Entry, Metric, Space, open_store
 
 FACES = ("tellback.vectorstore", "tellback.memory", "tellback.memory.internals", "tellback.agent")
@@ -104,7 +103,6 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
         lambda outcome: Report(outcome, "id").outcome,
         lambda outcome: ImportLine(1, "id", outcome).outcome,
     ],
-    ProfileTopic: [lambda topic: ProfileEntry("", topic, Memory("I am Ana.")).topic],
     UtteranceKind: [lambda kind: Utterance(kind).kind],
     RecallStage: [lambda stage: WhyNot("id", stage, "").stage],
     IngestAction: [lambda action: IngestLine("a.md", action).action],
