@@ -8,17 +8,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import math
 import os
 import secrets
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias
 
 from tellback.agent.errors import ArgumentError
+from tellback.agent.rate_limit import RateLimit
 from tellback.memory.internals import is_loopback
 
 _MIN_TOKEN_LENGTH: Final = 16
@@ -26,7 +30,14 @@ _MAX_CONNECTIONS: Final = 200
 """Connections above which further ones are answered with 503; each session of a client may hold two."""
 _SECONDS_FOR_HEAD: Final = 10
 _SECONDS_FOR_BODY: Final = 30
+_SECONDS_TO_ANSWER: Final = 300
+"""Seconds after which a request whose answer has not begun is refused; reading many documents takes minutes."""
+_SECONDS_FOR_READER: Final = 60
+"""Seconds that a client may leave an answer unread before it is disconnected."""
 _SECONDS_TO_END: Final = 2
+_WRONG_TOKENS_PER_MINUTE: Final = 60
+_ONCE: Final = (b"host", b"authorization", b"x-api-key", b"origin", b"content-length", b"cookie")
+"""Headers that a request has at most once: two servers could each believe another one."""
 _MAX_HEADER_BYTES: Final = 32_768
 _MAX_BODY_BYTES: Final = 1_000_000
 _SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -42,29 +53,66 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+_Refusal: TypeAlias = tuple[int, str, Mapping[bytes, bytes]]
 
 
 class _BodyTooLarge(Exception):
     pass
 
 
+class Caller(Protocol):
+    """Who sends a request: a *name* ("" of the one whose server it is), and the requests a minute they may send."""
+
+    @property
+    def name(self) -> str:
+        """Name of the caller."""
+
+    @property
+    def requests_per_minute(self) -> int:
+        """Requests a minute that are answered."""
+
+
+class Callers(Protocol):
+    """Callers by their token."""
+
+    async def caller(self, token: str) -> Caller | None:
+        """Return the caller with *token*; None where it is nobody's."""
+
+
 @dataclass(frozen=True, slots=True)
-class RequestGuard:
-    """Application that passes on to *application* the requests that bear *token*, and refuses all others.
+class OneCaller:
+    """Callers of whom there is one, with *token*."""
 
-    Requests that name another host than *host* (on a loopback address: than this machine), or come from another origin,
-    are refused, and bodies of more bytes than *body_limits* allows for the beginning of a path. A path whose first
-    segment is among *open* needs no token.
-    """
-
-    application: Application
-    host: str
-    token: str
-    body_limits: Mapping[str, int]
-    open: Collection[str] = ()
+    token: str = field(repr=False)
+    name: str = ""
+    requests_per_minute: int = 6_000
 
     def __post_init__(self) -> None:
         check_token(self.token)
+
+    async def caller(self, token: str) -> OneCaller | None:
+        """Return this one."""
+        return self if hmac.compare_digest(token.encode(), self.token.encode()) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestGuard:
+    """Application that passes on to *application* the requests of *callers*, and refuses all others.
+
+    ``scope["state"]["caller"]`` is the one whose token a request bears. Requests that name another host than one of
+    *names* (none: any is right), or come from another origin than that host by *scheme*, are refused, and bodies of
+    more bytes than *body_limits* allows for the beginning of a path. A path whose first segment is among *open* needs
+    no token. *on_end* is told of each request when its answer has ended, with the status and the seconds it took.
+    """
+
+    application: Application
+    callers: Callers
+    names: Collection[str]
+    scheme: str = "http"
+    body_limits: Mapping[str, int] = field(default_factory=dict)
+    open: Collection[str] = ()
+    on_end: Callable[[Message, int, float], object] = lambda scope, status, seconds: None
+    limit: RateLimit = field(default_factory=RateLimit)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -72,57 +120,109 @@ class RequestGuard:
             if scope["type"] == "lifespan":
                 await self.application(scope, receive, send)
             return
-        if (refusal := self._refusal(scope)) is not None:
-            await _refuse(send, *refusal)
-            return
-        body, started = _BoundedBody(_in_time(receive), self._body_limit(scope["path"])), False
+        began, answer = time.monotonic(), _Answer(send)
+        try:
+            refusal = self._refusal(scope) or await self._refusal_of_caller(scope)
+            if refusal is not None:
+                await _refuse(answer.send, *refusal)
+            else:
+                await self._pass_on(scope, receive, answer)
+        finally:
+            self.on_end(scope, answer.status, time.monotonic() - began)
+
+    async def _pass_on(self, scope: Message, receive: Receive, answer: _Answer) -> None:
+        body = _BoundedBody(_in_time(receive), self._body_limit(scope["path"]))
 
         async def sending(message: Message) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
+                deadline.reschedule(None)  # an answer that has begun may be a stream
                 given = {name.lower() for name, _ in message["headers"]}
                 added = [(name, value) for name, value in _HEADERS.items() if name not in given]
                 message["headers"] = [*message["headers"], *added]
-            if started or not body.is_too_large:  # what the application says about a broken body is dropped
-                started = True
-                await send(message)
+            if answer.status or not body.is_too_large:  # what the application says about a broken body is dropped
+                await answer.send(message)
 
         with contextlib.suppress(_BodyTooLarge):
-            await self.application(scope, body.receive, sending)
-        if body.is_too_large and not started:
-            await _refuse(send, 413, "the body is too large")
+            try:
+                async with asyncio.timeout(_SECONDS_TO_ANSWER) as deadline:
+                    await self.application(scope, body.receive, sending)
+            except TimeoutError:
+                if not deadline.expired() or answer.status:
+                    raise
+                await _refuse(answer.send, 503, "the answer takes too long")
+        if body.is_too_large and not answer.status:
+            await _refuse(answer.send, 413, "the body is too large")
 
     def _body_limit(self, path: str) -> int:
         fitting = [beginning for beginning in self.body_limits if path.startswith(beginning)]
         return self.body_limits[max(fitting, key=len)] if fitting else _MAX_BODY_BYTES
 
-    def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        """Return status and reason where the request of *scope* is refused."""
+    def _refusal(self, scope: Message) -> _Refusal | None:
+        """Return status and reason where nobody's request of *scope* is answered."""
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
-            return 431, "the headers are too large"
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
-        if any(
-            len(headers.get(name, ())) > 1
-            for name in (b"host", b"authorization", b"x-api-key", b"origin", b"content-length")
-        ):
-            return 400, "a header is given twice"
-        names = host_names(self.host)
-        if names and not _is_place_of(headers.get(b"host", [b""])[0].decode("latin-1"), names):
-            return 421, "this host is not served here"
-        key = headers.get(b"x-api-key", [b""])[0]  # where clients of Anthropic's format put what they have
-        authorization = headers.get(b"authorization", [b"Bearer " + key])[0]
-        is_open = "/" + scope["path"][1:].partition("/")[0] in self.open
-        if not is_open and not hmac.compare_digest(authorization, f"Bearer {self.token}".encode()):
-            return 401, "the token of this server is needed"
+            return 431, "the headers are too large", {}
+        headers = _headers(scope)
+        if any(len(headers.get(name, ())) > 1 for name in _ONCE):
+            return 400, "a header is given twice", {}
+        place = headers.get(b"host", [b""])[0].decode("latin-1")
+        if self.names and not _is_place_of(place, self.names):
+            return 421, "this host is not served here", {}
         origin = headers.get(b"origin", [None])[0]
-        if origin is not None and names and not is_origin_of(origin, names):
-            return 403, "this origin is not allowed"
+        if origin is not None and self.names and not is_origin_of(origin, self.names, self.scheme):
+            return 403, "this origin is not allowed", {}
+        if not scope["raw_path"].startswith(b"/"):
+            return 400, "a path is needed", {}
         length = headers.get(b"content-length", [b"0"])[0]
         if length.isdigit() and int(length) > self._body_limit(scope["path"]):
-            return 413, "the body is too large"
+            return 413, "the body is too large", {}
         return None
+
+    async def _refusal_of_caller(self, scope: Message) -> _Refusal | None:
+        """Return status and reason where the request of *scope* has no caller, or theirs are too many; note them."""
+        if "/" + scope["path"][1:].partition("/")[0] in self.open:
+            return None
+        token = bearer_token(_headers(scope))
+        caller = await self.callers.caller(token) if token else None
+        if caller is None:
+            client = str((scope.get("client") or ("",))[0])
+            if token and (seconds := self.limit.wait(f"failed {client}", _WRONG_TOKENS_PER_MINUTE)):
+                return 429, "too many wrong tokens", _retry_after(seconds)
+            return 401, "the token of this server is needed", {b"www-authenticate": b"Bearer"}
+        if seconds := self.limit.wait(f"caller {caller.name}", caller.requests_per_minute):
+            return 429, "too many requests", _retry_after(seconds)
+        scope.setdefault("state", {})["caller"] = caller
+        return None
+
+
+class _Answer:
+    """Answer on its way by *send*: *status* is 0 until it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.status = send, 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+
+def _headers(scope: Message) -> dict[bytes, list[bytes]]:
+    headers: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.lower(), []).append(value)
+    return headers
+
+
+def bearer_token(headers: Mapping[bytes, Sequence[bytes]]) -> str:
+    """Return the token that the *headers* of a request bear; "" for none."""
+    if b"x-api-key" in headers and b"authorization" not in headers:  # where clients of Anthropic's format put it
+        return headers[b"x-api-key"][0].decode("latin-1")
+    scheme, _, token = headers.get(b"authorization", [b""])[0].decode("latin-1").partition(" ")
+    return token if scheme == "Bearer" else ""
+
+
+def _retry_after(seconds: float) -> dict[bytes, bytes]:
+    return {b"retry-after": str(math.ceil(seconds)).encode()}
 
 
 def check_token(token: str) -> None:
@@ -140,10 +240,10 @@ def host_names(host: str) -> set[str]:
     return {"localhost", "127.0.0.1", "[::1]", name} if is_loopback(f"http://{name}") else {name}
 
 
-def is_origin_of(origin: bytes, names: Collection[str]) -> bool:
-    """Return whether *origin* is a scheme, one of *names* and at most a port."""
-    scheme, separator, place = origin.decode("latin-1").partition("://")
-    return scheme == "http" and bool(separator) and _is_place_of(place, names)
+def is_origin_of(origin: bytes, names: Collection[str], scheme: str = "http") -> bool:
+    """Return whether *origin* is *scheme*, one of *names* and at most a port."""
+    given, separator, place = origin.decode("latin-1").partition("://")
+    return given == scheme and bool(separator) and _is_place_of(place, names)
 
 
 def _is_place_of(place: str, names: Collection[str]) -> bool:
@@ -189,12 +289,10 @@ def _in_time(receive: Receive) -> Receive:
     return receive_in_time
 
 
-async def _refuse(send: Send, status: int, reason: str) -> None:
-    body = f'{{"type":"about:blank","title":"{reason}","status":{status}}}'.encode()
+async def _refuse(send: Send, status: int, reason: str, more: Mapping[bytes, bytes] = MappingProxyType({})) -> None:
+    body = f'{{"type":"about:blank","title":"Refused","status":{status},"detail":"{reason}"}}'.encode()
     headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close"), *_HEADERS.items()]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *more.items()]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -204,15 +302,22 @@ async def serve_application(
     ended: asyncio.Future[Any],
     *,
     admits: Callable[[socket.socket], bool] = lambda connection: True,
+    certificate: tuple[Path, Path] | None = None,
+    proxies: Collection[str] = (),
 ) -> None:
-    """Serve *application* on a socket that is *listening*, until it has *ended*; *admits* tells whose connections."""
+    """Serve *application* on a socket that is *listening*, until it has *ended*; *admits* tells whose connections.
+
+    *certificate* (its file and that of its key) makes it HTTPS. What *proxies*, addresses or networks, say of a client
+    in ``X-Forwarded-For`` and ``X-Forwarded-Proto`` is believed.
+    """
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class TimedProtocol(H11Protocol):
-        """Closes a connection that takes long to send the head of a request, which uvicorn would wait for."""
+        """Closes a connection that takes long to send the head of a request, or to read, where uvicorn would wait."""
 
         waiting: asyncio.TimerHandle | None = None
+        unread: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -226,8 +331,18 @@ async def serve_application(
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            if self.waiting is not None:
-                self.waiting.cancel()
+            for timer in (self.waiting, self.unread):
+                if timer is not None:
+                    timer.cancel()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self.unread = self.loop.call_later(_SECONDS_FOR_READER, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self.unread is not None:
+                self.unread.cancel()
 
         def limit(self) -> None:
             is_served = self.cycle is not None and not self.cycle.response_complete
@@ -253,6 +368,10 @@ async def serve_application(
             h11_max_incomplete_event_size=2 * _MAX_HEADER_BYTES,
             timeout_graceful_shutdown=_SECONDS_TO_END,
             ws="none",
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
+            ssl_certfile=None if certificate is None else certificate[0],
+            ssl_keyfile=None if certificate is None else str(certificate[1]),
         )
     )
     ended.add_done_callback(lambda _: setattr(listener, "should_exit", True))
@@ -276,9 +395,9 @@ def host_name(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def address_of(listening: socket.socket, host: str) -> str:
+def address_of(listening: socket.socket, host: str, scheme: str = "http") -> str:
     """Return the address of a socket that is *listening* on *host*."""
-    return f"http://{host_name(host)}:{listening.getsockname()[1]}"
+    return f"{scheme}://{host_name(host)}:{listening.getsockname()[1]}"
 
 
 def listen(host: str, port: int) -> socket.socket:

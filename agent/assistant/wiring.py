@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
-from tellback.agent.assistant.config import AssistantSettings, ConfigurationError
+from tellback.agent.assistant.config import AssistantSettings, ConfigurationError, McpSettings
 from tellback.agent.assistant.local_time import machine_zone, zone_of
 from tellback.memory import (
     ArgumentError,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tellback.agent.agent import Agent
     from tellback.agent.agent_memory import PassageRetriever
     from tellback.agent.context.line_writer import LineWriter
-    from tellback.agent.desk.desk import MemoryDesk
+    from tellback.agent.desk.desk import MemoryDesk, Room
     from tellback.agent.mcp.client import McpTools
     from tellback.agent.mcp.settings import McpServer
     from tellback.agent.providers.base import ModelSettings, Provider
@@ -51,11 +51,18 @@ _RERANKED = 20
 
 @dataclass(frozen=True, slots=True)
 class OpenedMemory:
-    """Open memory file of the settings; *client* is set if an endpoint embeds its texts."""
+    """Open memory of the settings; *client* is set if an endpoint embeds its texts.
+
+    Of a server with several users, it is what one of them sees: *own*, or shared with them, then without what is marked
+    sensitive; which they may change if *writes*, as far as there is *room*.
+    """
 
     settings: AssistantSettings
     memory: LongTermMemory
     client: HttpClient | None = None
+    own: bool = True
+    writes: bool = True
+    room: Room | None = None
 
     @property
     def namespace(self) -> str:
@@ -64,10 +71,20 @@ class OpenedMemory:
 
     @property
     def desk(self) -> MemoryDesk:
-        """Desk of the namespace for the user, who sees all of it."""
+        """Desk of the namespace for the user, who sees all of it where it is their own."""
         from tellback.agent.desk.desk import MemoryDesk
 
-        return MemoryDesk(memory=self.memory, namespace=self.namespace, sensitive=True)
+        return MemoryDesk(memory=self.memory, namespace=self.namespace, sensitive=self.own, room=self.room)
+
+    def seen_by(
+        self, memory: LongTermMemory, namespace: str, *, own: bool, writes: bool, room: Room | None
+    ) -> OpenedMemory:
+        """Return what a user of a server sees of it: *namespace*, by the *memory* that carries their name.
+
+        The owner's tools and the hosts of the owner's network are not theirs.
+        """
+        settings = replace(self.settings, namespace=namespace, name=None, mcp=McpSettings(), web_hosts="")
+        return OpenedMemory(settings, memory, self.client, own=own, writes=writes, room=room)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -282,9 +299,10 @@ def make_mcp_connectors(settings: AssistantSettings) -> tuple[list[McpTools], li
 
 
 def make_memory_server_of(
-    opened: Callable[[], Awaitable[OpenedMemory]], *, within: Filter | None = None, read_only: bool = False
+    opened: Callable[[Any], Awaitable[OpenedMemory]], *, within: Filter | None = None, read_only: bool = False
 ) -> Server[Any]:
-    """Return the MCP server of the memory that *opened* returns, which the requests call that need it.
+    """Return the MCP server of the memory that *opened* returns, which the requests call that need it, each with its
+    context.
 
     Memories marked sensitive are shown only if the settings allow it. *within* selects the memories that are shown
     unless a call asks for all.
@@ -294,10 +312,10 @@ def make_memory_server_of(
     from tellback.agent.mcp.memory_tools import MemoryServerTools
     from tellback.agent.mcp.server import make_memory_server
 
-    async def service() -> MemoryServerTools:
-        it = await opened()
-        shown = it.settings.share_sensitive
-        return MemoryServerTools(it.memory, it.knowledge(), it.namespace, sensitive=shown, within=within)
+    async def service(context: Any) -> MemoryServerTools:
+        it = await opened(context)
+        shown, place = it.settings.share_sensitive, (it.memory, it.knowledge(), it.namespace)
+        return MemoryServerTools(*place, sensitive=shown, within=within, writes=it.writes, room=it.room)
 
     return make_memory_server(service, version=version("tellback"), read_only=read_only)
 

@@ -7,9 +7,10 @@ in how they show what comes back.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 from tellback.agent.desk.consent import ClientProgram, ConfirmationTokens, Person, Question, Requester, document_of
 from tellback.agent.errors import ToolFailed, shorten
@@ -67,12 +68,20 @@ class ProfileOverview:
     recent: Sequence[Memory]
 
 
+class Room(Protocol):
+    """Room that a quota leaves in a namespace."""
+
+    def taking(self, **more: int) -> AbstractAsyncContextManager[None]:
+        """Open a block in which *more* "memories", "documents" or "bytes" are stored; raises where no room is left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDesk:
     """Desk of *namespace* of *memory*.
 
     Memories marked sensitive are seen only with *sensitive*. *within* selects the memories of the project of a caller;
-    the others are seen only *everywhere*. *ids_from* tells in an error where ids are shown.
+    the others are seen only *everywhere*. *ids_from* tells in an error where ids are shown. What is stored takes
+    *room*.
     """
 
     memory: LongTermMemory
@@ -80,6 +89,11 @@ class MemoryDesk:
     sensitive: bool = False
     within: Filter | None = None
     ids_from: str = ""
+    room: Room | None = None
+
+    def taking(self, **more: int) -> AbstractAsyncContextManager[None]:
+        """As ``Room.taking``; without a quota there is room for everything."""
+        return nullcontext() if self.room is None else self.room.taking(**more)
 
     def visible(self, *more: Filter | None, everywhere: bool = False) -> Filter | None:
         """Return the filter of what is seen here, and passes *more*; *everywhere*: also of other projects."""
@@ -187,7 +201,8 @@ class MemoryDesk:
         if not isinstance(by, Person):
             told_by = {ORIGIN: by.origin} if by.origin else {}
             note = replace(note, kind="note", actor=by.actor, trust=Trust(by.actor), metadata=told_by)
-        return await self.memory.remember(note, namespace=self.namespace, approved_by=approved_by)
+        async with self.taking(memories=1, bytes=len(note.text.encode())):
+            return await self.memory.remember(note, namespace=self.namespace, approved_by=approved_by)
 
     async def topics(self, text: str, about: str, *, own: str) -> Sequence[Memory]:
         """Return the memories with a line that are nearest to the memory *own* of *text* and its line *about*."""
@@ -217,16 +232,10 @@ class MemoryDesk:
                 return Change(done=bool(report.replaced), concerned=[memory], report=report, ended=memory.id)
             if not agreed:
                 return Change(concerned=[memory], declined=True)
-        report = await self.memory.correct(
-            memory.id,
-            text,
-            about=about,
-            origin=by.origin,
-            namespace=self.namespace,
-            actor=permission.actor,
-            approved_by=permission.approved_by,
-            **fields,
-        )
+        fields |= {"about": about, "origin": by.origin, "namespace": self.namespace}
+        fields |= {"actor": permission.actor, "approved_by": permission.approved_by}
+        async with self.taking(bytes=len(text.encode())):  # the old version stays
+            report = await self.memory.correct(memory.id, text, **fields)
         return Change(done=True, concerned=[memory], report=report)
 
     async def forget(

@@ -104,6 +104,7 @@ class TermItem(Result):
 class HitItem(MemoryItem):
     """Memory that was found, with its score, and what it is made of where that was asked for."""
 
+    namespace: str | None = None
     lane: str
     score: float
     outdated_by: str | None
@@ -139,6 +140,23 @@ class FoundMemories(Result):
         assert isinstance(value, RecallResult)
         own = {name: getattr(value, name) for name in cls.model_fields}
         return cls.model_validate({**own, "hits": [HitItem.of(hit) for hit in value.hits]})
+
+    @classmethod
+    def merged(cls, results: Mapping[str, RecallResult], k: int) -> Self:
+        """Return the *k* best of *results* by namespace, which each hit names; of equal ones that of the first."""
+        parts = {namespace: cls.of(result) for namespace, result in results.items()}
+        hits = [hit.model_copy(update={"namespace": name}) for name, part in parts.items() for hit in part.hits]
+        first, *others = parts.values()
+        return first.model_copy(
+            update={
+                "hits": tuple(sorted(hits, key=lambda hit: -hit.score)[:k]),
+                "confidence": max(part.confidence for part in parts.values()),
+                "abstain": None if any(part.abstain is None for part in others) else first.abstain,
+                "searched": sum(part.searched for part in parts.values()),
+                "notes": tuple(dict.fromkeys(note for part in parts.values() for note in part.notes)),
+                "beyond": sum(part.beyond for part in parts.values()) + max(len(hits) - k, 0),
+            }
+        )
 
 
 class ReportItem(Result):

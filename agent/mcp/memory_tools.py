@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from tellback.agent.context.rendering import DATA_NOTE, render_items
 from tellback.agent.context_items import ContextItem, item_from_hit, with_standing
 from tellback.agent.desk.consent import ClientProgram, Question
-from tellback.agent.desk.desk import Change, MemoryDesk
+from tellback.agent.desk.desk import Change, MemoryDesk, Room
 from tellback.agent.errors import ToolFailed, shorten
 from tellback.agent.mcp.results import (
     ChangeResult,
@@ -79,7 +79,8 @@ class MemoryServerTools:
     """Functions of the tools over one *namespace* of *memory* with the documents of *knowledge*.
 
     Memories marked sensitive are shown only with *sensitive*. *within* selects the memories of the project in which the
-    server runs, and those without a project; the others are found only by a recall with ``everywhere``.
+    server runs, and those without a project; the others are found only by a recall with ``everywhere``. Nothing is
+    changed without *writes*; what is stored takes *room*.
     """
 
     memory: LongTermMemory
@@ -87,6 +88,8 @@ class MemoryServerTools:
     namespace: str = ""
     sensitive: bool = False
     within: Filter | None = None
+    writes: bool = True
+    room: Room | None = None
     desk: MemoryDesk = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +98,7 @@ class MemoryServerTools:
             namespace=self.namespace,
             sensitive=self.sensitive,
             within=self.within,
+            room=self.room,
             ids_from="recall, search and list_memories show ids",
         )
         object.__setattr__(self, "desk", desk)

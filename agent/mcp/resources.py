@@ -58,7 +58,7 @@ def answering(
 class MemoryResources:
     """Handlers of requests for resources and prompts, over the tools of *service*."""
 
-    service: Callable[[], Awaitable[MemoryServerTools]]
+    service: Callable[[Any], Awaitable[MemoryServerTools]]
 
     async def list_resources(
         self, context: Context, params: mcp_types.PaginatedRequestParams | None
@@ -96,21 +96,21 @@ class MemoryResources:
         """Return the text of a resource; an unknown address raises ``ToolFailed``."""
         import mcp_types
 
-        text = await self._text(str(params.uri))
+        text = await self._text(context, str(params.uri))
         contents = mcp_types.TextResourceContents(uri=params.uri, mime_type=_TEXT, text=text)
         return mcp_types.ReadResourceResult(contents=[contents])
 
-    async def _text(self, address: str) -> str:
+    async def _text(self, context: Context, address: str) -> str:
         from tellback.agent.mcp.results import FetchedDocument
 
         if address == PROFILE_ADDRESS:
-            return (await (await self.service()).profile()).text or ""
+            return (await (await self.service(context)).profile()).text or ""
         if address == RECENT_ADDRESS:
-            return (await (await self.service()).list_memories(_RECENT)).text or ""
+            return (await (await self.service(context)).list_memories(_RECENT)).text or ""
         if not address.startswith(MEMORY_ADDRESS):
             known = f"{PROFILE_ADDRESS}, {RECENT_ADDRESS} and {MEMORY_ADDRESS}ID"
             raise ToolFailed(f"There is no resource {shorten(address, 80)!r}; there are {known}.")
-        fetched = (await (await self.service()).fetch(address.removeprefix(MEMORY_ADDRESS))).output
+        fetched = (await (await self.service(context)).fetch(address.removeprefix(MEMORY_ADDRESS))).output
         assert isinstance(fetched, FetchedDocument)
         return fetched.text
 
@@ -139,7 +139,9 @@ class MemoryResources:
         """Return the messages of a prompt; what is remembered is an embedded resource in them."""
         import mcp_types
 
-        words, memories, address = await self._prompt(params.name, (params.arguments or {}).get("topic", "").strip())
+        words, memories, address = await self._prompt(
+            context, params.name, (params.arguments or {}).get("topic", "").strip()
+        )
         content: list[mcp_types.TextContent | mcp_types.EmbeddedResource] = [
             mcp_types.TextContent(type="text", text=words)
         ]
@@ -150,15 +152,15 @@ class MemoryResources:
             messages=[mcp_types.PromptMessage(role="user", content=part) for part in content]
         )
 
-    async def _prompt(self, name: str, topic: str) -> tuple[str, str, str]:
+    async def _prompt(self, context: Context, name: str, topic: str) -> tuple[str, str, str]:
         """Return the words of a prompt, the memories with it, and their address."""
         if name == "briefing":
-            return _BRIEFING, await self._text(PROFILE_ADDRESS), PROFILE_ADDRESS
+            return _BRIEFING, await self._text(context, PROFILE_ADDRESS), PROFILE_ADDRESS
         if name == "checkpoint":
             return _CHECKPOINT, "", ""
         if name != "recall":
             raise ToolFailed(f"There is no prompt {shorten(name, 80)!r}; there are briefing, recall and checkpoint.")
         if not topic:
             raise ToolFailed("The prompt recall needs a topic.")
-        reply = await (await self.service()).recall(topic)
+        reply = await (await self.service(context)).recall(topic)
         return _RECALL.format(topic=shorten(topic, 400)), reply.text or "", "tellback://recall"

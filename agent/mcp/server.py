@@ -98,7 +98,7 @@ class _Asking(Exception):
 class _Handlers:
     """Handlers of requests over the served *tools* of *service*, by name, with their *parameters*."""
 
-    service: Callable[[], Awaitable[MemoryServerTools]]
+    service: Callable[[Any], Awaitable[MemoryServerTools]]
     tools: Mapping[str, _ServedTool]
     parameters: Mapping[str, FunctionParameters]
     failures: FailureLimit = field(default_factory=FailureLimit)
@@ -154,11 +154,15 @@ class _Handlers:
         if tool is None:
             raise ToolFailed(f"There is no tool {shorten(params.name, 80)!r}; there are {', '.join(self.tools)}.")
 
+        tools = await self.service(context)
+        if not (tool.read_only or tools.writes):
+            raise ToolFailed("You may read here, and change nothing.")
+
         async def ask(question: Question) -> bool | None:
-            return await _ask(context, params, (await self.service()).question(question))
+            return await _ask(context, params, tools.question(question))
 
         arguments = self.parameters[tool.name].checked(params.arguments or {}, ClientProgram(client_name(context), ask))
-        reply: ToolReply = await tool.function(await self.service(), **arguments)
+        reply: ToolReply = await tool.function(tools, **arguments)
         return reply
 
 
@@ -221,20 +225,21 @@ def import_server_class() -> type[Server[Any]]:
 
 
 def make_memory_server(
-    service: MemoryServerTools | Callable[[], Awaitable[MemoryServerTools]],
+    service: MemoryServerTools | Callable[[Any], Awaitable[MemoryServerTools]],
     *,
     version: str = "",
     read_only: bool = False,
 ) -> Server[Any]:
     """Return the server of *service*; with *read_only* it has no tool that changes anything.
 
-    A *service* that is a function is called by the requests that need it: its memory may be opened by then alone.
+    A *service* that is a function is called by the requests that need it, with the context of each: its memory may be
+    opened by then alone, or be another one for each caller.
     Raises ``MissingExtra`` where the SDK is not installed.
     """
     server_class = import_server_class()
 
-    async def opened() -> MemoryServerTools:
-        return service if isinstance(service, MemoryServerTools) else await service()
+    async def opened(context: Any) -> MemoryServerTools:
+        return service if isinstance(service, MemoryServerTools) else await service(context)
 
     tools = {tool.name: tool for tool in _served_tools(read_only=read_only)}
     parameters = {name: tool.parameters() for name, tool in tools.items()}

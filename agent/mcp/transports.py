@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tellback.agent.http_listener import (
     Application,
+    OneCaller,
     RequestGuard,
     address_of,
-    check_token,
     ending_signals,
     host_names,
     listen,
@@ -90,26 +90,20 @@ async def serve_http(
 
 def http_application(server: Server[Any], *, host: str, token: str) -> Application:
     """Return *server* as an ASGI application that answers requests with *token* alone."""
-    check_token(token)
-    return RequestGuard(mcp_application(server, host=host), host, token, {})
+    caller = OneCaller(token)
+    return RequestGuard(application=mcp_application(server), callers=caller, names=host_names(host))
 
 
-def mcp_application(server: Server[Any], *, host: str, stateless: bool = False) -> Starlette:
-    """Return *server* as an ASGI application, whose requests a ``RequestGuard`` of *host* has to let pass.
+def mcp_application(server: Server[Any], *, stateless: bool = False) -> Starlette:
+    """Return *server* as an ASGI application, whose requests a ``RequestGuard`` has to let pass: it sees to hosts.
 
     *stateless*: each request stands alone, so that any of several processes may answer it.
     """
     from mcp.server.transport_security import TransportSecuritySettings
 
-    forms = [form for name in host_names(host) for form in (name, f"{name}:*")]
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=bool(forms),
-        allowed_hosts=forms,
-        allowed_origins=[f"http://{form}" for form in forms],
-    )
     return server.streamable_http_app(
         streamable_http_path=MCP_PATH,
-        transport_security=security,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=_MAX_BODY_BYTES,
         max_sessions=_MAX_SESSIONS,
         stateless_http=stateless,

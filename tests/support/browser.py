@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.server.accounts import Accounts
 from tellback.agent.assistant.server.app import create_app
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.page.browser_sessions import PAGE_UPLOADS, PAGES, SIGN_IN, BrowserSessions
 from tellback.agent.assistant.server.page.routes import install
 from tellback.agent.assistant.wiring import OpenedMemory, open_configured_memory
-from tellback.agent.http_listener import RequestGuard, address_of, listen, serve_application
+from tellback.agent.http_listener import RequestGuard, address_of, host_names, listen, serve_application
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -78,9 +79,16 @@ class PageServer:
             self.address = address_of(listening, "127.0.0.1")
             self.port = int(self.address.rpartition(":")[2])
             limits = dict.fromkeys(PAGE_UPLOADS, 50_000_000)
-            app = create_app(self.served)
+            accounts = Accounts(TOKEN, self.served.opened, namespace=settings.namespace)
+            app = create_app(self.served, accounts)
             install(app, self.sessions)
-            guard = RequestGuard(app, "127.0.0.1", TOKEN, limits, open=("/healthz", *PAGES))
+            guard = RequestGuard(
+                application=app,
+                callers=accounts,
+                names=host_names("127.0.0.1"),
+                body_limits=limits,
+                open=("/healthz", *PAGES),
+            )
             self._loop.call_soon(self._ready.set)
             await serve_application(guard, listening, self._ended)
 

@@ -71,6 +71,7 @@ COMMANDS = {
     "undo": ["undo", "--yes"],
     "why-not": ["why-not", "Where is the key of the shed?", "m3"],
 }
+_USERS = ("list", "add", "token", "share", "quota", "remove")
 OF_THE_FILE = {
     "init": "settings, not memories",
     "backup": "the owner's: the file as a whole",
@@ -81,6 +82,7 @@ OF_THE_FILE = {
     ),
     "config": "what is set",
     **{f"config {name}": "what is set" for name in ("list", "get", "set", "unset", "path", "models")},
+    **{f"config users{name}": "the owner's" for name in ("", *(f" {verb}" for verb in _USERS))},
     "doctor": "the owner's: what works here, and the file as a whole",
     "help": "the commands",
     "hook": "a client's: its namespace is that of the settings",

@@ -9,7 +9,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,34 +19,13 @@ pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
 import httpx
 
 from tellback.agent.assistant.config import AssistantSettings
-from tellback.agent.assistant.server.app import create_app
 from tellback.agent.assistant.server.chat_stream import chat_stream
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import open_configured_memory
-from tellback.agent.http_listener import RequestGuard, address_of, listen, serve_application
 from tellback.memory import Memory, open_memory
+from tests.support.served_memory import API, BEARER, TOKEN, served
 
 pytestmark = pytest.mark.anyio
-TOKEN = "a-token-of-the-test"
-BEARER = {"Authorization": f"Bearer {TOKEN}"}
-API = "/api/v1"
-
-
-@asynccontextmanager
-async def served(path: Path, namespace: str = "") -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client of a server over the memory file *path*, with the token."""
-    settings = AssistantSettings(memory=path, embedder="none", namespace=namespace)
-    memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
-    with listen("127.0.0.1", 0) as listening:
-        guard = RequestGuard(create_app(memory), "127.0.0.1", TOKEN, {f"{API}/documents": 100_000}, open=("/healthz",))
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(serve_application(guard, listening, ended))
-        address = address_of(listening, "127.0.0.1")
-        async with httpx.AsyncClient(base_url=address, headers=BEARER, trust_env=False, timeout=60) as client:
-            assert (await client.get("/healthz")).status_code == 200
-            yield client
-        ended.set_result(None)
-        await serving
 
 
 async def test_a_memory_is_stored_found_corrected_and_forgotten_and_all_of_it_undone(tmp_path: Path) -> None:
@@ -109,11 +88,12 @@ def _last(stream: httpx.Response) -> dict:
 async def test_a_chat_whose_reader_goes_away_keeps_nothing_and_the_next_turn_is_answered(tmp_path: Path) -> None:
     settings = AssistantSettings(memory=tmp_path / "m.db", embedder="none")
     memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
-    broken_off = chat_stream(memory, "s", "My bicycle has the frame number 4711.")
+    opened = await memory.opened()
+    broken_off = chat_stream(memory, opened, "s", "My bicycle has the frame number 4711.")
     events = [await anext(broken_off) for _ in range(2)]
     await broken_off.aclose()
     kept = await (await memory.opened()).desk.count()
-    told = [event async for event in chat_stream(memory, "s", "My bicycle has the frame number 4712.")]
+    told = [event async for event in chat_stream(memory, opened, "s", "My bicycle has the frame number 4712.")]
     texts = [memory.text for memory in await (await memory.opened()).desk.page()]
     await memory.close()
     assert (events[0].startswith("event: session"), kept) == (True, 0)

@@ -46,6 +46,7 @@ documents_app = typer.Typer(
 )
 sessions_app = typer.Typer(name="sessions", cls=Group, rich_markup_mode=None)
 config_app = typer.Typer(name="config", cls=Group, rich_markup_mode=None)
+users_app = typer.Typer(name="config users", cls=Group, rich_markup_mode=None)
 hooks_app = typer.Typer(
     name="hooks", help="Have the hooks in all clients pause, or go on.", cls=Group, hidden=True, rich_markup_mode=None
 )
@@ -136,6 +137,7 @@ def show_help(
 
 _list_by_default(memories_app, "memories:list_memories", "Look at what is remembered, and change it; alone, list it.")
 _list_by_default(sessions_app, "sessions:list_sessions", "Look at conversations; alone, list them.")
+_list_by_default(users_app, "users:list_users", "See and change who uses the memory by a server; alone, list them.")
 _list_by_default(config_app, "config:list_settings", "Look at settings, and change them; alone, show all.")
 
 

@@ -63,7 +63,7 @@ def mcp(
 
         try:
             within = None if http else _project_filter()
-            server = make_memory_server_of(lambda: asyncio.shield(opening), within=within, read_only=read_only)
+            server = make_memory_server_of(lambda _: asyncio.shield(opening), within=within, read_only=read_only)
             await asyncio.wait({opening}, timeout=_SECONDS_TO_FAIL)
             if opening.done() and opening.exception() is not None:
                 return

@@ -9,7 +9,10 @@ import socket
 import sys
 import threading
 from collections.abc import Coroutine
+from contextlib import closing
+from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +24,8 @@ from tellback.agent.assistant.upkeep import UpkeepWatch
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
+    from tellback.agent.assistant.server.exposure import Exposure
+    from tellback.agent.assistant.server.page.browser_sessions import BrowserSessions
 
 TOKEN_VARIABLE = "TELLBACK_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8930
@@ -36,6 +41,15 @@ _CHAT_BYTES = 50_000_000
 def serve(
     context: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = _DEFAULT_PORT,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen, for other machines.")] = _LOOPBACK,
+    cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate, for HTTPS.")] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of the certificate.")] = None,
+    behind_proxy: Annotated[
+        str, typer.Option(metavar="NETS", help="Addresses of a proxy with TLS, with commas; only it is answered.")
+    ] = "",
+    name: Annotated[
+        list[str] | None, typer.Option(metavar="HOST", help="Name in the address; may be given again.")
+    ] = None,
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that answer; the memory is on a server then.")
     ] = 1,
@@ -45,13 +59,13 @@ def serve(
         bool, typer.Option("--idle", help="Serve hooks and commands over a private socket, until nobody asks.")
     ] = False,
 ) -> None:
-    """Serve a page for a browser, and HTTP for programs.
+    """Serve a page for a browser, and HTTP for programs, on this machine alone unless told otherwise.
 
-    The page opens in the browser by a link that signs in once. Each request of a program must bear the token: the API
+    The page opens in the browser by a link that signs in once. Each request of a program must bear a token: the API
     is under /api/v1, and MCP under /mcp where its extra is installed.
     """
-    if idle and port != _DEFAULT_PORT:
-        raise typer.BadParameter("does not go with --idle, which opens no port", param_hint="--port")
+    if idle and (port, host, cert, behind_proxy) != (_DEFAULT_PORT, _LOOPBACK, None, ""):
+        raise typer.BadParameter("goes alone: it opens no port", param_hint="--idle")
     if idle:
         from tellback.agent.assistant.server.process import main
 
@@ -60,58 +74,110 @@ def serve(
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="tellback serve: %(levelname)s %(message)s")
     compute_in_one_thread()
     configuration = global_options(context).configuration()
-    from tellback.agent.assistant.server.open_memory import ServedMemory
-    from tellback.agent.assistant.server.workers import run_workers
-    from tellback.agent.assistant.wiring import open_configured_memory
-    from tellback.agent.http_listener import RequestGuard, address_of, ending_signals, listen, serve_application
+    settings = configuration.settings
+    import platformdirs
+
+    from tellback.agent.assistant.server.exposure import checked_exposure
+    from tellback.agent.assistant.server.running import ServerRuns, sole_server
+    from tellback.agent.http_listener import listen
     from tellback.vectorstore import MissingExtra
 
+    exposure = checked_exposure(host, names=name or (), certificate=cert, key=key, proxies=behind_proxy)
     try:
-        from tellback.agent.assistant.server.app import create_app
-        from tellback.agent.assistant.server.page.browser_sessions import (
-            PAGE_UPLOADS,
-            PAGES,
-            SIGN_IN,
-            BrowserSessions,
-        )
-        from tellback.agent.assistant.server.page.routes import install as install_page
+        import fastapi as fastapi
     except ImportError as error:
         raise MissingExtra("the HTTP server", "web") from error
-    token, place = server_token(configuration, TOKEN_VARIABLE, "server-token")
-    settings = configuration.settings
+    serving = _Serving(configuration, exposure, platformdirs.user_state_path("tellback"), page, browser, workers)
+    if workers > 1:
+        from tellback.agent.assistant.server.workers import run_workers
 
-    async def serve(listening: socket.socket, place_of_worker: int = 0) -> None:
+        if settings.file is not None or not hasattr(os, "fork"):
+            problem = "several need a memory on a PostgreSQL server (--memory postgresql://…), and no Windows"
+            raise typer.BadParameter(problem, param_hint="--workers")
+        with listen(host, port) as listening:
+            raise typer.Exit(run_workers(workers, lambda number: _run_worker(serving.run(listening, number))))
+    watch = UpkeepWatch(settings)
+    try:
+        with sole_server(serving.folder, str(settings.shown_memory)) as running, listen(host, port) as listening:
+            running.announce(serving.address(listening))
+            run(serving.run(listening))
+    except ServerRuns as runs:
+        print_note(f"{settings.shown_memory} is served at {runs.address} already.")
+    finally:
+        watch.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """Serving of the memory of *configuration*; *folder* has the access log."""
+
+    configuration: Configuration
+    exposure: Exposure
+    folder: Path
+    page: bool
+    browser: bool
+    workers: int
+
+    def address(self, listening: socket.socket) -> str:
+        from tellback.agent.http_listener import address_of
+
+        return address_of(listening, self.exposure.host, "http" if self.exposure.certificate is None else "https")
+
+    async def run(self, listening: socket.socket, worker: int = 0) -> None:
+        """Serve until a signal comes; what streams is told so, and what is being written is stored."""
+        from tellback.agent.assistant.server.access_log import AccessLog
+        from tellback.agent.assistant.server.accounts import Accounts
+        from tellback.agent.assistant.server.app import create_app
+        from tellback.agent.assistant.server.open_memory import ServedMemory
+        from tellback.agent.assistant.server.page.browser_sessions import PAGE_UPLOADS, PAGES, BrowserSessions
+        from tellback.agent.assistant.server.page.routes import install as install_page
+        from tellback.agent.assistant.wiring import open_configured_memory
+        from tellback.agent.http_listener import RequestGuard, ending_signals, serve_application
+
+        settings, exposure = self.configuration.settings, self.exposure
+        token, place = server_token(self.configuration, TOKEN_VARIABLE, "server-token")
         served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
         await served.opened()  # what cannot be opened ends the command
-        app = create_app(served, host=_LOOPBACK, version=version("tellback"), workers=workers)
+        accounts = Accounts(token, served.opened, namespace=settings.namespace)
+        app = create_app(served, accounts, version=version("tellback"), workers=self.workers)
         limits, open_paths = {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, ["/healthz"]
-        sessions = BrowserSessions(token) if page else None
+        sessions = BrowserSessions(token) if self.page else None
         if sessions is not None:
             install_page(app, sessions)
             limits |= dict.fromkeys(PAGE_UPLOADS, _UPLOAD_BYTES)
             open_paths += PAGES
-        if place_of_worker == 0:
-            address = address_of(listening, _LOOPBACK)
-            print_note(f"Serving {settings.shown_memory} at {address}; Ctrl-C ends it.")
-            print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
-            if sessions is not None:
-                _show_page(f"{address}{SIGN_IN}?word={sessions.link_word()}", opens=browser)
-        guard = RequestGuard(app, _LOOPBACK, token, limits, open=open_paths)
-        with ending_signals() as signalled:
-            await serve_application(guard, listening, signalled)
+        if worker == 0:
+            self._announce(listening, place, sessions)
+        with closing(AccessLog(self.folder)) as log, ending_signals() as signalled:
+            guard = RequestGuard(
+                application=app,
+                callers=accounts,
+                names=exposure.names,
+                scheme=exposure.scheme,
+                body_limits=limits,
+                open=open_paths,
+                on_end=log,
+            )
+            signalled.add_done_callback(lambda _: served.ending.set())
+            await serve_application(
+                guard,
+                listening,
+                signalled,
+                admits=exposure.admits(),
+                certificate=exposure.certificate,
+                proxies=exposure.proxies,
+            )
 
-    if workers > 1:
-        if settings.file is not None or not hasattr(os, "fork"):
-            problem = "several need a memory on a PostgreSQL server (--memory postgresql://…), and no Windows"
-            raise typer.BadParameter(problem, param_hint="--workers")
-        with listen(_LOOPBACK, port) as listening:
-            raise typer.Exit(run_workers(workers, lambda number: _run_worker(serve(listening, number))))
-    watch = UpkeepWatch(configuration.settings)
-    try:
-        with listen(_LOOPBACK, port) as listening:
-            run(serve(listening))
-    finally:
-        watch.stop()
+    def _announce(self, listening: socket.socket, place: str, sessions: BrowserSessions | None) -> None:
+        from tellback.agent.assistant.server.page.browser_sessions import SIGN_IN
+
+        memory, address = str(self.configuration.settings.shown_memory), self.address(listening)
+        print_note(f"Serving {memory} at {address}; Ctrl-C ends it.")
+        if not self.exposure.is_local:
+            print_note(self.exposure.sentence(memory))
+        print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
+        if sessions is not None:
+            _show_page(f"{address}{SIGN_IN}?word={sessions.link_word()}", opens=self.browser)
 
 
 def _show_page(link: str, *, opens: bool) -> None:

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, R
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from tellback.agent.assistant.server.accounts import Accounts
 from tellback.agent.assistant.server.chat_stream import chat_stream
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import OpenedMemory
@@ -35,17 +36,38 @@ _MOST = 1_000
 
 
 async def opened_memory(request: Request) -> OpenedMemory:
-    """Return the memory that is open for the caller."""
-    served: ServedMemory = request.app.state.served
-    return await served.opened()
+    """Return the memory of the caller, to read and to change."""
+    return await _memory_of(request, None, writes=True)
 
 
-async def _desk(opened: Annotated[OpenedMemory, Depends(opened_memory)]) -> MemoryDesk:
+async def _memory_of(request: Request, namespace: str | None, *, writes: bool) -> OpenedMemory:
+    accounts: Accounts = request.app.state.accounts
+    return await accounts.memory_of(request.state.caller, namespace, writes=writes)
+
+
+Namespace = Annotated[str | None, Query(max_length=512, description="A namespace that is shared with you.")]
+
+
+async def _readable(request: Request, namespace: Namespace = None) -> OpenedMemory:
+    return await _memory_of(request, namespace, writes=False)
+
+
+async def _writable(request: Request, namespace: Namespace = None) -> OpenedMemory:
+    return await _memory_of(request, namespace, writes=True)
+
+
+async def _reading_desk(opened: Annotated[OpenedMemory, Depends(_readable)]) -> MemoryDesk:
     return opened.desk
 
 
-OpenedParameter = Annotated[OpenedMemory, Depends(opened_memory)]
-DeskParameter = Annotated[MemoryDesk, Depends(_desk)]
+async def _writing_desk(opened: Annotated[OpenedMemory, Depends(_writable)]) -> MemoryDesk:
+    return opened.desk
+
+
+ReadOnly = Annotated[OpenedMemory, Depends(_readable)]
+OpenedParameter = Annotated[OpenedMemory, Depends(_writable)]
+ReadingDesk = Annotated[MemoryDesk, Depends(_reading_desk)]
+DeskParameter = Annotated[MemoryDesk, Depends(_writing_desk)]
 Limit = Annotated[int, Query(ge=1, le=_MOST)]
 Text = Annotated[str, Field(min_length=1, max_length=100_000)]
 Words = Annotated[str, Field(min_length=1, max_length=8_000)]
@@ -248,7 +270,7 @@ async def remember_many(desk: DeskParameter, body: NewMemories) -> list[ReportIt
 
 @router.get("/memories")
 async def list_memories(
-    desk: DeskParameter,
+    desk: ReadingDesk,
     order: ListOrder = "newest",
     after: str | None = None,
     limit: Limit = 50,
@@ -286,7 +308,7 @@ async def list_memories(
 
 
 @router.get("/memories/{id}")
-async def get_memory(desk: DeskParameter, id: str, response: Response) -> MemoryItem:
+async def get_memory(desk: ReadingDesk, id: str, response: Response) -> MemoryItem:
     """Read a memory, a version of it (ID@REVISION), or a passage; the end of a single id stands for it."""
     memory = await _one(desk, id)
     response.headers["etag"] = f'"{memory.id}@{memory.revision}"'
@@ -312,7 +334,7 @@ async def correct(
 
 
 @router.get("/memories/{id}/history")
-async def history(desk: DeskParameter, id: str) -> HistoryAnswer:
+async def history(desk: ReadingDesk, id: str) -> HistoryAnswer:
     """Read all versions of a memory, and what was done to it."""
     found = await desk.memory.history(id, namespace=desk.namespace)
     return HistoryAnswer(
@@ -342,13 +364,20 @@ async def mark(desk: DeskParameter, body: MarkBody) -> OperationItem | None:
 
 
 @router.post("/recall")
-async def recall(desk: DeskParameter, body: RecallBody) -> FoundMemories:
-    """Find what is known about a question, best first."""
-    return FoundMemories.of(await desk.recall(body.question, body.k, **body.options()))
+async def recall(request: Request, body: RecallBody, namespace: Namespace = None) -> FoundMemories:
+    """Find what is known about a question, best first: in your own namespace and what is shared with you, or in one."""
+    accounts: Accounts = request.app.state.accounts
+    own = await accounts.memory_of(request.state.caller, namespace, writes=False)
+    shared = () if namespace is not None else await accounts.shared_with(request.state.caller)
+    found = {own.namespace: await own.desk.recall(body.question, body.k, **body.options())}
+    for name in shared:
+        opened = await accounts.memory_of(request.state.caller, name, writes=False)
+        found[name] = await opened.desk.recall(body.question, body.k, **body.options())
+    return FoundMemories.merged(found, body.k)
 
 
 @router.post("/why-not")
-async def why_not(desk: DeskParameter, body: WhyNotBody) -> WhyNotItem:
+async def why_not(desk: ReadingDesk, body: WhyNotBody) -> WhyNotItem:
     """Say why a question does not find a memory."""
     options = {name: value for name, value in body.options().items() if name != "id"}
     found = await desk.memory.why_not(body.question, body.id, body.k, namespace=desk.namespace, **options)
@@ -371,7 +400,7 @@ async def forget(desk: DeskParameter, body: ForgetBody) -> Forgetting:
 
 @router.get("/operations")
 async def operations(
-    desk: DeskParameter, memory: str | None = None, before: str | None = None, limit: Limit = 50
+    desk: ReadingDesk, memory: str | None = None, before: str | None = None, limit: Limit = 50
 ) -> list[OperationItem]:
     """List what was done, the newest first."""
     return [OperationItem.of(done) for done in await desk.operations(memory=memory, before=before, limit=limit)]
@@ -384,7 +413,7 @@ async def undo(desk: DeskParameter, id: str) -> OperationItem:
 
 
 @router.get("/profile")
-async def profile(desk: DeskParameter) -> ProfileAnswer:
+async def profile(desk: ReadingDesk) -> ProfileAnswer:
     """Read what is known about the user."""
     known = await desk.overview()
     return ProfileAnswer(
@@ -395,7 +424,7 @@ async def profile(desk: DeskParameter) -> ProfileAnswer:
 
 
 @router.get("/conflicts")
-async def conflicts(desk: DeskParameter, limit: Limit = 100) -> list[ConflictItem]:
+async def conflicts(desk: ReadingDesk, limit: Limit = 100) -> list[ConflictItem]:
     """List memories that contradict each other."""
     return [ConflictItem.of(conflict) for conflict in await desk.conflicts(limit)]
 
@@ -407,20 +436,20 @@ async def settle(desk: DeskParameter, body: SettleBody) -> OperationItem:
 
 
 @router.get("/stats")
-async def stats(desk: DeskParameter) -> dict[str, Any]:
+async def stats(desk: ReadingDesk) -> dict[str, Any]:
     """Count what is remembered."""
     return asdict(await desk.memory.stats(namespace=desk.namespace))
 
 
 @router.get("/sessions")
-async def sessions(desk: DeskParameter) -> list[SessionItem]:
+async def sessions(desk: ReadingDesk) -> list[SessionItem]:
     """List the conversations, the newest first."""
     found = await desk.memory.conversations.sessions(namespace=desk.namespace)
     return [SessionItem.of(info) for info in found]
 
 
 @router.get("/documents")
-async def documents(desk: DeskParameter, matching: str = "", collection: str | None = None) -> list[DocumentItem]:
+async def documents(desk: ReadingDesk, matching: str = "", collection: str | None = None) -> list[DocumentItem]:
     """List the documents that can be searched."""
     return [DocumentItem.of(info) for info in await desk.documents(matching, collection=collection)]
 
@@ -430,7 +459,8 @@ async def upload(opened: OpenedParameter, files: list[UploadFile], collection: s
     """Read uploaded files into the memory; a file of the same name takes the place of the former."""
     lines: list[Any] = []
     for file in files[:_MOST]:
-        report = await opened.knowledge(collection).ingest_text(await file.read(), source=file.filename or "upload")
+        async with opened.desk.taking(documents=1, bytes=file.size or 0):
+            report = await opened.knowledge(collection).ingest_text(await file.read(), source=file.filename or "upload")
         lines += report.lines
     return IngestAnswer(documents=[_line(line) for line in lines])
 
@@ -441,19 +471,22 @@ async def read_page(opened: OpenedParameter, body: UrlBody) -> IngestAnswer:
     if opened.settings.offline:
         raise HTTPException(409, "no web page is read while offline is set")
     hosts = [host.strip() for host in opened.settings.web_hosts.split(",") if host.strip()]
-    report = await opened.knowledge(body.collection).ingest_url(body.url, allowed_hosts=hosts)
+    async with opened.desk.taking(documents=1):
+        report = await opened.knowledge(body.collection).ingest_url(body.url, allowed_hosts=hosts)
     return IngestAnswer(documents=[_line(line) for line in report.lines])
 
 
 @router.post("/chat")
-async def chat(request: Request, body: Prompt) -> StreamingResponse:
+async def chat(request: Request, opened: OpenedParameter, body: Prompt) -> StreamingResponse:
     """Answer a prompt as server-sent events; the turn is kept, and the last event says what of it.
 
     A request in plain words ("forget that …") is only proposed: the one event then is "plain_request".
     """
     served: ServedMemory = request.app.state.served
-    await served.assistant()  # what cannot be opened is a problem, and no broken stream
-    return StreamingResponse(chat_stream(served, body.session, body.text), media_type="text/event-stream")
+    async with opened.desk.taking(memories=1, bytes=len(body.text.encode())):
+        pass  # the turn is stored within the stream, which has no status any more
+    await served.assistant(opened)  # what cannot be opened is a problem, and no broken stream
+    return StreamingResponse(chat_stream(served, opened, body.session, body.text), media_type="text/event-stream")
 
 
 def _line(line: Any) -> dict[str, Any]:

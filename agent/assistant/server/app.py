@@ -8,30 +8,37 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tellback.agent.assistant.server import problems
+from tellback.agent.assistant.server.accounts import Accounts
 from tellback.agent.assistant.server.api import opened_memory, router
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.proxy.endpoints import ModelEndpoints
 
+if TYPE_CHECKING:
+    from tellback.agent.assistant.wiring import OpenedMemory
+
 API: Final = "/api/v1"
 
 
-def create_app(served: ServedMemory, *, host: str = "127.0.0.1", version: str = "0", workers: int = 1) -> FastAPI:
+def create_app(served: ServedMemory, accounts: Accounts, *, version: str = "0", workers: int = 1) -> FastAPI:
     """Return the application over the memory that is *served*: the API under ``/api/v1``, the configured model with
     this memory under ``/v1``, and MCP under ``/mcp``.
 
     It closes the memory when it ends. Where there are several *workers*, none keeps sessions of MCP for itself.
-    ``app.state.served`` has the desk, the documents and the conversations.
+    ``app.state.served`` has the conversations, and ``app.state.accounts`` what each caller (``request.state.caller``)
+    may see.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
-            async with _mcp(app, served, host, stateless=workers > 1):
+            async with _mcp(app, accounts, stateless=workers > 1):
                 yield
         finally:
             await served.close()
@@ -46,7 +53,7 @@ def create_app(served: ServedMemory, *, host: str = "127.0.0.1", version: str = 
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.served = served
+    app.state.served, app.state.accounts = served, accounts
     problems.install(app)
     app.include_router(router, prefix=API)
     app.include_router(ModelEndpoints(opened_memory).router)
@@ -59,15 +66,33 @@ async def _healthz() -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _mcp(app: FastAPI, served: ServedMemory, host: str, *, stateless: bool) -> AsyncIterator[None]:
+async def _mcp(app: FastAPI, accounts: Accounts, *, stateless: bool) -> AsyncIterator[None]:
     """Have *app* answer MCP clients, where the extra is installed."""
     if find_spec("mcp") is None:
         yield
         return
     from tellback.agent.assistant.wiring import make_memory_server_of
-    from tellback.agent.mcp.transports import mcp_application
+    from tellback.agent.mcp.transports import MCP_PATH, mcp_application
 
-    application = mcp_application(make_memory_server_of(served.opened), host=host, stateless=stateless)
-    app.router.routes.extend(application.routes)
+    async def opened(context: Any) -> OpenedMemory:
+        return await accounts.memory_of(context.request.state.caller, writes=False)
+
+    application = mcp_application(make_memory_server_of(opened), stateless=stateless)
+    app.router.routes.append(Route(MCP_PATH, _SessionOwner(application), include_in_schema=False))
     async with application.router.lifespan_context(application):
         yield
+
+
+class _SessionOwner:
+    """Application that binds the sessions of *application* to the caller who began them, as the SDK knows callers."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+        from mcp.server.auth.provider import AccessToken
+
+        name = scope["state"]["caller"].name
+        user = AuthenticatedUser(AccessToken(token="", client_id=f"account {name}", scopes=[]))
+        await self._application({**scope, "user": user}, receive, send)

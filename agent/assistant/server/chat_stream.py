@@ -5,10 +5,11 @@ A tool call that needs a person's approval is refused: nobody is asked over this
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,20 +21,36 @@ from tellback.agent.events import ApprovalRequested, RunEnded
 if TYPE_CHECKING:
     from tellback.agent.assistant.conversation.conversation import Conversation
     from tellback.agent.assistant.server.open_memory import ServedMemory
+    from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.memory import Memory
 
 _log = logging.getLogger(__name__)
 _REFUSED: Final = "nobody can be asked here"
 
 
-async def chat_stream(served: ServedMemory, session: str, text: str) -> AsyncIterator[str]:
+async def chat_stream(served: ServedMemory, opened: OpenedMemory, session: str, text: str) -> AsyncIterator[str]:
     """Yield the events of the turn that *text* begins; a request in plain words is the one event, and is not done.
 
-    Where the reader goes away, the turn is broken off, and nothing of it is kept.
+    Where the reader goes away, the turn is broken off, and nothing of it is kept; so it is where the server ends, with
+    a last event that says so.
     """
-    async with served.turn(session) as talk, aclosing(_turn_events(talk, text)) as events:
-        async for event in events:
-            yield event
+    async with served.turn(opened, session) as talk, aclosing(_turn_events(talk, text)) as events:
+        ending = asyncio.ensure_future(served.ending.wait())
+        try:
+            while True:
+                coming = asyncio.ensure_future(anext(events, None))
+                await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    coming.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await coming
+                    yield _event("failed", {"error": "ServerEnds"})
+                    return
+                if (event := coming.result()) is None:
+                    return
+                yield event
+        finally:
+            ending.cancel()
 
 
 async def _turn_events(talk: Conversation, text: str) -> AsyncGenerator[str, None]:

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from tellback.agent.assistant.server.accounts import NoSuchNamespace, NotPermitted, QuotaExceeded
 from tellback.agent.errors import AgentError, ToolFailed
 from tellback.memory import (
     ArgumentError,
@@ -28,6 +29,9 @@ from tellback.vectorstore import BusyError, MissingExtra, RevisionConflict, Stor
 _log = logging.getLogger(__name__)
 _STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (NoSuchMemory, 404),
+    (NoSuchNamespace, 404),
+    (NotPermitted, 403),
+    (QuotaExceeded, 507),
     (NotTrusted, 403),
     (RevisionConflict, 412),
     (CannotUndo, 409),

@@ -117,7 +117,10 @@ class SignedInBrowsers:
             await self.application(scope, receive, send)
             return
         session = self.sessions.session(_cookie_of(scope))
-        scope.setdefault("state", {})["browser_session"] = session
+        state = scope.setdefault("state", {})
+        state["browser_session"] = session
+        if session is not None:
+            state["caller"] = scope["app"].state.accounts.owner
         if session is not None or first_segment(scope["path"]) in (SIGN_IN, STATIC):
             await self.application(scope, receive, send)
             return

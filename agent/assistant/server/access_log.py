@@ -1,0 +1,51 @@
+"""Access log of a server: one line for each request, by the pattern of its path; no word of it, and no token.
+
+``access.log`` is in the state folder (0600), at most two files of a megabyte.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import MutableMapping
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+_BYTES: Final = 1_000_000
+_LONGEST: Final = 40
+
+
+class AccessLog:
+    """Log in *folder*, which is made; what cannot be written is no reason not to answer."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / "access.log"
+        path.touch(mode=0o600)
+        self._handler = RotatingFileHandler(path, maxBytes=_BYTES, backupCount=1, encoding="utf-8")
+        self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        self._log = logging.Logger("tellback.access", logging.INFO)
+        self._log.addHandler(self._handler)
+
+    def __call__(self, scope: MutableMapping[str, Any], status: int, seconds: float) -> None:
+        """Log a request that has ended; status 0: its client went away before there was an answer."""
+        caller = scope.get("state", {}).get("caller")
+        who = "-" if caller is None else caller.name or "owner"
+        client = (scope.get("client") or ("-",))[0]
+        method = scope["method"] if scope["method"].isalpha() else "?"
+        line = (client, who, method[:_LONGEST], _pattern(scope), status, round(seconds * 1000))
+        self._log.info("%s %s %s %s %d %dms", *(_plain(part) if isinstance(part, str) else part for part in line))
+
+    def close(self) -> None:
+        """Release the file."""
+        self._handler.close()
+
+
+def _pattern(scope: MutableMapping[str, Any]) -> str:
+    """Return the pattern of the path that was asked for, which has no id; of an unknown one nothing but a mark."""
+    route = scope.get("route")
+    return getattr(route, "path", "?")
+
+
+def _plain(text: str) -> str:
+    return "".join(letter if letter.isprintable() and letter != " " else "_" for letter in text) or "-"
