@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.about import command as command_words
 from benchmarks.about import load, moment, versions
-from benchmarks.documents.reading import measure_extraction, measure_speed
+from benchmarks.documents.reading import measure_speed
 from benchmarks.documents.technical import (
     FIGURES,
     FOLDERS,
@@ -51,9 +51,7 @@ def add_command(commands: Any) -> None:
     command.add_argument("--only", choices=FOLDERS, action="append", help="this documentation only; repeatable")
     command.add_argument("--wrong", choices=HALVES, help="print the questions of this half that are answered wrongly")
     command.add_argument("--packages", help="the versions of these packages, for the file of --json")
-    command.add_argument(
-        "--reading", action="store_true", help="also speed of reading beside Chroma, and share of the text that is read"
-    )
+    command.add_argument("--reading", action="store_true", help="also the speed of reading files")
     command.add_argument("--json", type=Path, help="write the figures to this file")
     command.set_defaults(run=run_documents)
 
@@ -125,13 +123,10 @@ def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[
         speeds = measure_speed(folders["python"], Path(fresh))
     for speed in speeds:
         say(
-            f"{speed.pipeline:22} {speed.files} files, {speed.chunks} chunks: {speed.seconds:.1f} s, "
+            f"{speed.what:20} {speed.files} files, {speed.chunks} chunks: {speed.seconds:.1f} s, "
             f"{speed.cpu:.1f} s of CPU, {speed.chunks / speed.cpu:.0f} chunks a second of CPU"
         )
-    extractions = measure_extraction(folders["python"], next(folders["debian"].glob("*.pdf")))
-    for row in extractions:
-        say(f"{row.reader} against {row.reference}: recall {row.recall:.3f}, precision {row.precision:.3f}")
-    return {"speed": [row._asdict() for row in speeds], "extraction": [row._asdict() for row in extractions]}
+    return {"speed": [row._asdict() for row in speeds]}
 
 
 async def _measure(

@@ -38,6 +38,8 @@ def _own(key: str, title: str, place: str, settings: str, **more: object) -> Ent
 _LINE = "date, speaker and text in a line"
 _SAME = "the embedder that all share; otherwise as its manual says; " + _LINE
 
+_SCRIPTED = "adapter runs, not measured: a model writes what it keeps, and a scripted one has no figures"
+
 ENTRIES: tuple[Entry, ...] = (
     _own("full-context", "Full context", "baselines:FullContext", "everything, uncut", whole=True),
     _own("oracle", "Oracle", "baselines:Oracle", "the evidence by its labels", oracle=True),
@@ -80,8 +82,15 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("langgraph", "LangGraph store", not_measured="without an embedder its search does not rank"),
     Entry("langmem", "LangMem", not_measured="its tools write with a model; what they search is the LangGraph store"),
     Entry("mem0", "mem0", f"{_OURS}.mem0_memory:Mem0Extraction", packages=("mem0ai==2.2.1",), shared=True,
-          not_measured="a model extracts its facts: the adapter runs against a scripted one, and has no figures"),
-    Entry("graphiti, cognee, letta, hindsight", "", not_measured="a model writes what they keep; they were not tried"),
+          not_measured=_SCRIPTED),
+    Entry("graphiti", "Graphiti", f"{_OURS}.graphiti_memory:GraphitiMemory", shared=True,
+          packages=("graphiti-core[kuzu]==0.31.2", "httpx"), not_measured=_SCRIPTED),
+    Entry("cognee", "Cognee", f"{_OURS}.cognee_memory:CogneeMemory", packages=("cognee==1.6.5",), shared=True,
+          not_measured=_SCRIPTED),
+    Entry("hindsight", "Hindsight", not_measured="hindsight-api-slim 1.1.0 installs; its migrations stop on an empty "
+          "PostgreSQL 18 with pgvector: relation alembic_version does not exist"),
+    Entry("letta", "Letta", not_measured="its Python server was retired: letta 0.34 is a command for coding "
+          "agents, and has no memory to call from Python"),
     Entry("memori", "Memori", not_measured="extracts facts with a model of its vendor, and has no way around it"),
     Entry("basic-memory", "basic-memory", not_measured="0.24 needs Python 3.12 or newer, here it is 3.11"),
 )  # fmt: skip

@@ -43,9 +43,6 @@ CONTENDERS: tuple[Contender, ...] = (
         "bare", "bare numpy", "bare:Bare", "numpy", "numpy", frozenset({"search"}), durable=False, rows=False
     ),
     Contender(
-        "numpy", "numpy by hand", "numpy_by_hand:NumpyByHand", "numpy", "numpy", _ALL, durable=False
-    ),
-    Contender(
         "sqlite-rows", "SQLite rows", "sqlite_by_hand:SqliteRows", "sqlite_vec", "sqlite-vec",
         frozenset({"search", "filter", "file"}) | WRITING, bulk_rounds=3,
     ),

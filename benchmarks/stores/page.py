@@ -41,8 +41,8 @@ counted. A ratio is of medians, in brackets its lowest and highest over the roun
 Rows carry a text and three fields. Peers get the same vectors and run with their defaults or what their manuals
 advise (`benchmarks/stores/adapters/`), without telemetry. SQLite stores run in WAL mode with `synchronous=FULL`;
 Chroma and LanceDB offer no such setting. SQLite commits bulk rows by the thousand; Chroma and LanceDB get the larger
-batches they prefer. Before anything is timed, each exact store must give the same answers as numpy by hand, and each
-answer the right text.
+batches they prefer. Before anything is timed, each exact store must give the same answers as a plain product in numpy,
+and each answer the right text.
 
 *bare numpy* is the product and `argpartition` alone. *SQLite rows* is a table with the vector as a BLOB, searched by
 sqlite-vec's `vec_distance_cosine`. *sqlite-vec by hand* is the same rows beside a `vec0` table in float32.

@@ -21,7 +21,7 @@ class FakeStore:
         self.contender = BY_KEY[key]
 
 
-def turns(call, keys=("bare", "numpy"), rounds=4, **more):
+def turns(call, keys=("bare", "tellback-numpy"), rounds=4, **more):
     complaints: list[tuple[str, str]] = []
     counted = in_turns(
         [FakeStore(key) for key in keys],
@@ -42,7 +42,7 @@ def test_each_store_is_asked_once_a_round_and_the_first_two_calls_are_not_counte
         return [9.0, 9.0, 1.0, 2.0]
 
     counted, complaints = turns(call)
-    assert counted == {"bare": [[1.0, 2.0]] * 4, "numpy": [[1.0, 2.0]] * 4}
+    assert counted == {"bare": [[1.0, 2.0]] * 4, "tellback-numpy": [[1.0, 2.0]] * 4}
     assert complaints == []
     assert [position for position, _ in asked] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert (
@@ -61,14 +61,14 @@ def test_a_store_that_fails_is_named_and_asked_no_more() -> None:
 
     def call(store, at):
         calls.append(store.contender.key)
-        if store.contender.key == "numpy":
+        if store.contender.key == "tellback-numpy":
             raise StoreFailed("it is tired")
         return [1.0]
 
     counted, complaints = turns(call)
-    assert complaints == [("numpy", "it is tired")]
-    assert "numpy" not in counted
-    assert calls.count("numpy") == 1
+    assert complaints == [("tellback-numpy", "it is tired")]
+    assert "tellback-numpy" not in counted
+    assert calls.count("tellback-numpy") == 1
     assert calls.count("bare") == 4
 
 

@@ -82,7 +82,7 @@ def test_a_ratio_of_unlike_rounds_has_the_spread_of_extremes() -> None:
 
 def test_the_best_peer_is_the_quickest_persistent_one() -> None:
     found = [
-        measured("numpy", m.SEARCH, 0.1),
+        measured("tellback-numpy", m.SEARCH, 0.1),
         measured("chroma", m.SEARCH, 5.0),
         measured("lancedb-indexed", m.SEARCH, 4.0),
         measured("tellback-sqlite", m.SEARCH, 1.0),
