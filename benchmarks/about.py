@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -44,3 +45,12 @@ def command(words: Sequence[str], *, places: Sequence[str] = ("--data", "--work"
         place = Path(word)
         kept.append("DIR" if option in places else place.name if place.is_absolute() else word)
     return "python -m benchmarks " + shlex.join(kept)
+
+
+def commit() -> str:
+    """Return the commit of the checkout, with a mark where files were changed since; empty outside of one."""
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=8"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

@@ -26,11 +26,11 @@ _LABEL_GAP = 14
 Runs: TypeAlias = Sequence[tuple[DataSet, Sequence[Result]]]
 Curve: TypeAlias = tuple[str, Callable[[Result], Mapping[int, float]]]
 _EVIDENCE: Curve = (
-    "Questions with any of their evidence in the context, against its tokens.",
+    "Questions with any of their evidence in the context, against its tokens. The oracle is left out.",
     lambda result: dict(zip(BUDGETS, result.curve(), strict=True)),
 )
 _RIGHT_ANSWERS: Curve = (
-    "Questions that the reader answers right, against the tokens of its context.",
+    "Questions that the reader answers right, against the tokens of its context. The oracle is left out.",
     Result.right_curve,
 )
 
@@ -54,7 +54,7 @@ def markdown_page(runs: Runs, against: str, failures: Mapping[str, str], **shown
     """Return the tables of *runs* in Markdown."""
     parts = [f"# Memory systems, measured alike\n\n{_INTRODUCTION}\n"]
     for data, results in runs:
-        parts.append(f"## {data.title}\n\nSHA-256 {data.hash}. Not measured here: {data.limits}.\n")
+        parts.append(f"## {data.title}\n\nSHA-256 {data.hash}. Not measured here: {data.limits}.\n\n{made(results)}\n")
         parts += map(markdown, tables_of(results, against, **shown))
     named = "".join(f"- {key}: {why}\n" for key, why in failures.items())
     return "\n".join([*parts, f"## Named, without figures\n\n{named}"])
@@ -76,8 +76,20 @@ def _settings(results: Sequence[Result]) -> str:
         f"{escape(' — ' + ', '.join(result.header['packages'])) if result.header['packages'] else ''}</li>"
         for result in results
     )
-    machines = ", ".join(dict.fromkeys(str(result.header["machine"]) for result in results))
-    return f"<h3>Settings</h3><ul>{''.join(lines)}</ul>{_note(machines)}"
+    return f"<h3>Settings</h3><ul>{''.join(lines)}</ul>{_note(made(results))}"
+
+
+def made(results: Sequence[Result]) -> str:
+    """Return where and when *results* were made: machine, load, commit, day."""
+    headers = [result.header for result in results]
+    loads = [header["load"] for header in headers if header.get("load") is not None]
+    parts = [
+        *dict.fromkeys(str(header["machine"]).partition("; load")[0] for header in headers),
+        f"load {min(loads):.1f} to {max(loads):.1f}" if loads else "",
+        *dict.fromkeys(f"commit {header['commit']}" for header in headers if header.get("commit")),
+        " and ".join(sorted({str(header["made"])[:10] for header in headers})),
+    ]
+    return "; ".join(filter(None, parts)) + "."
 
 
 def _dots(results: Sequence[Result]) -> str:
@@ -110,7 +122,8 @@ def _dots(results: Sequence[Result]) -> str:
 def _curves(results: Sequence[Result], what: Curve) -> str:
     """Return *what* against the tokens of the context, a line a system; empty where no system has it."""
     title, curve_of = what
-    curves = [(label(result), curve_of(result)) for result in results if not result.whole]
+    ranked = [result for result in results if not result.whole and result.key != "oracle"]
+    curves = [(label(result), curve_of(result)) for result in ranked]
     curves = [(name, curve) for name, curve in curves if any(curve.values())]
     budgets = sorted({budget for _, curve in curves for budget in curve})
     if len(budgets) < 2:

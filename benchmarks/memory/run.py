@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.about import load
+from benchmarks.about import commit, load
 from benchmarks.memory.answer import DEPTH
 from benchmarks.memory.data.dataset import Asked, Corpus, DataSet
 from benchmarks.memory.embedding_server import EmbeddingServer
@@ -65,7 +65,9 @@ def retrieve(
         "limit": options.limit,
         "seed": options.seed,
         "depth": DEPTH,
-        "machine": f"{machine()}; load {load()}",
+        "machine": machine(),
+        "load": load(),
+        "commit": commit(),
     }
     folder = out / data.name / entry.key
     ingested = StageFile(folder / "ingest.jsonl", {**header, "stage": "ingest"}, ["corpus"], again=options.again)

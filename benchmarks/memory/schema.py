@@ -38,6 +38,8 @@ class RunHeader(_Header):
     seed: int
     depth: int
     machine: str
+    load: float | None = None
+    commit: str = ""
 
 
 class AnswerHeader(_Header):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 SCHEMA = 1
-_CIRCUMSTANCES = frozenset({"made", "machine", "commit"})
+_CIRCUMSTANCES = frozenset({"made", "machine", "load", "commit"})
 """Fields of a header that may differ between two runs of the same."""
 MEASURED = frozenset({"ms", "cpu_ms", "seconds", "cpu", "rss", "bytes", "usage"})
 """Fields of a row that differ from run to run; all others are equal for equal input."""

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.memory.figures import BUDGETS, HELD, MAIN, Result, difference, mean_of
+from benchmarks.memory.figures import (
+    ANYWAY,
+    BUDGETS,
+    DECLINED,
+    HELD,
+    LET_THROUGH,
+    MAIN,
+    WRONGLY,
+    Result,
+    difference,
+    mean_of,
+)
 from tellback.memory.evaluation.metrics import agreement
 
+_LOWER = ". Lower is better for " + ", ".join((HELD, WRONGLY, LET_THROUGH, DECLINED, ANYWAY)) + "."
 _READERLESS = "From as many hits as the tokens hold; by the reader and the judge of this table."
 _MEANINGLESS = frozenset({"first", "among 3", "among 10", "R@10", "MRR", HELD})
 """Measures of order, of a system that gives everything."""
@@ -60,7 +72,7 @@ def main_table(results: Sequence[Result]) -> Table:
         rows.append((label(result), str(len(result.found)), *shares))
     counts = {name: max(len(result.values.get(name, ())) for result in results) for name in measures}
     by_count = {count: [name for name in counts if counts[name] == count] for count in counts.values()}
-    note = "; ".join(f"{', '.join(names)}: {count} questions" for count, names in by_count.items())
+    note = "; ".join(f"{', '.join(names)}: {count} questions" for count, names in by_count.items()) + _LOWER
     return Table("What is found", ("system", "questions", *measures), tuple(rows), note)
 
 

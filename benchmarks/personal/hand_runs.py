@@ -9,7 +9,6 @@ texts: no file of a run has a text in it. The sealed hands are read here alone, 
 from __future__ import annotations
 
 import json
-import subprocess
 import tarfile
 import time
 from collections import Counter, defaultdict
@@ -22,6 +21,7 @@ from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.about import commit
 from benchmarks.memory.protocol import Question, Settings
 from benchmarks.memory.systems.recipe import Recipe
 from benchmarks.memory.systems.tellback_memory import Tellback
@@ -111,7 +111,7 @@ def run(key: str, hands: Sequence[Hand], say: Callable[[str], None]) -> Run:
         "system": key,
         "settings": SYSTEMS[key][1],
         "lines": "recorded" if plus else "",
-        "commit": _commit(),
+        "commit": commit(),
         "data": {hand.name: hashed(hand) for hand in hands},
         "seed": 0,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -253,9 +253,3 @@ def _groups(hand: Hand, question: Row) -> Iterator[str]:
         yield "no shared stem"
     if hand.name in CODING:
         yield "coding"
-
-
-def _commit() -> str:
-    """Return the commit of the checkout, with a mark where its files were changed since."""
-    asked = ["git", "-C", str(HANDS), "describe", "--always", "--dirty", "--abbrev=8"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
