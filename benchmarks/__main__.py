@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import forget_speed, hooks
+from benchmarks import forget_speed, hooks, model_endpoint
 from benchmarks.documents import command as documents
 from benchmarks.memory import command as memory
 from benchmarks.personal import hands_command, train
@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         return loop(asked[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", epilog="See also `loop --help`.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for part in (memory, hands_command, train, documents, recall_speed, scale, hooks, forget_speed):
+    for part in (memory, hands_command, train, documents, recall_speed, scale, hooks, model_endpoint, forget_speed):
         part.add_command(commands)
     add_parsers(commands)
     given = parser.parse_args(asked)

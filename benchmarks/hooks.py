@@ -14,7 +14,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -40,47 +41,55 @@ _QUESTION = "What did Caroline do last summer?"
 def add_command(commands: Any) -> None:
     """Put ``hooks`` among the *commands* of the command line."""
     parser = commands.add_parser("hooks", help="round trip of a hook, with a resident process and without")
-    default = os.environ.get("TELLBACK_BENCH_DATA")
-    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
-    parser.add_argument("--memories", type=int, default=10_000, help="turns in the memory")
-    parser.add_argument("--file", type=Path, help="a filled memory, of which a copy is asked")
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
+    add_memory_options(parser, 60)
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Measure and print; return 1 where a hook takes longer than it may."""
+    with home_with_memory(given, say) as (tellback, env):
+        try:
+            seconds, residents = _measured(str(tellback), env, given, say)
+        finally:
+            subprocess.run([str(tellback), "resident", "stop"], env=env, stdout=subprocess.DEVNULL, check=True)
+    _show(seconds, residents, {"command": about.command(words), "machine": machine(), "load": about.load()})
+    return int(_ratio(seconds) > _BOUND)
+
+
+@contextmanager
+def home_with_memory(given: argparse.Namespace, say: Say) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield the command ``tellback``, and an environment whose home is temporary and whose memory is filled.
+
+    It has LoCoMo's turns, as many as *given* says, or is a copy of the file that *given* names.
+    """
     if given.data is None or not (given.data / "locomo").is_dir():
         raise ValueError(f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder")
     tellback = Path(sys.executable).with_name("tellback")
     if not tellback.exists():
         raise ValueError(f"no command {tellback}: install Tellback in this environment")
-    with TemporaryDirectory(prefix="tellback-hooks-") as folder:
+    with TemporaryDirectory(prefix="tellback-bench-") as folder:
         home, file = Path(folder), Path(folder) / "memory.db"
         (home / "run").mkdir(0o700)
         own = {name: value for name, value in environment().items() if not name.startswith(("TELLBACK_", "XDG_"))}
         env = {**own, "HOME": folder, "XDG_RUNTIME_DIR": f"{folder}/run", "TELLBACK_MEMORY": str(file)}
         if given.file is None:
             say(f"remembering {given.memories:,} turns")
-            fill = [
-                sys.executable,
-                "-m",
-                "benchmarks.recall_speed.worker",
-                "fill",
-                str(file),
-                str(given.data.resolve()),
-            ]
-            command = [*fill, str(given.memories), str(given.seed)]
+            places = [str(file), str(given.data.resolve()), str(given.memories), str(given.seed)]
+            command = [sys.executable, "-m", "benchmarks.recall_speed.worker", "fill", *places]
             subprocess.run(command, cwd=PROJECT, env=env, stdout=subprocess.DEVNULL, check=True)
         else:
             shutil.copyfile(given.file, file)
-        try:
-            seconds, residents = _measured(str(tellback), env, given, say)
-        finally:
-            subprocess.run([tellback, "resident", "stop"], env=env, stdout=subprocess.DEVNULL, check=True)
-    _show(seconds, residents, {"command": about.command(words), "machine": machine(), "load": about.load()})
-    return int(_ratio(seconds) > _BOUND)
+        yield tellback, env
+
+
+def add_memory_options(parser: argparse.ArgumentParser, rounds: int) -> None:
+    """Add to *parser* the options of ``home_with_memory``, and the number of rounds."""
+    default = os.environ.get("TELLBACK_BENCH_DATA")
+    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
+    parser.add_argument("--memories", type=int, default=10_000, help="turns in the memory")
+    parser.add_argument("--file", type=Path, help="a filled memory, of which a copy is asked")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--seed", type=int, default=1)
 
 
 def _measured(

@@ -230,9 +230,7 @@ async def test_the_same_turn_asked_again_is_kept_once_with_both_answers(tmp_path
                 await client.post("/v1/chat/completions", json={"model": "m", "stream": True, "messages": messages})
     kept = await setting.kept()
     assert [text for role, _, text in kept if role == "assistant"] == ["One.", "Two.", "Three."]
-    assert [role for role, _, _ in kept].count(
-        "user"
-    ) == 1  # a repetition is no second memory, and is noted at the first
+    assert [role for role, _, _ in kept].count("user") == 2  # said twice, asked three times
 
 
 async def test_a_reply_that_breaks_off_is_kept_as_far_as_it_came_and_says_so(tmp_path: Path) -> None:

@@ -75,10 +75,10 @@ async def keep_hook(
     match event.moment:
         case HookMoment.PROMPT:
             entry = TranscriptEntry("user", event.prompt, event.session, call.received, event.id)
-            before = KnownHistory.for_prompt(await capture.recent_messages(event.session))
+            before = _KnownHistory.for_prompt(await capture.recent_messages(event.session))
             return await capture.keep([entry] if event.prompt else [], shown=reply.in_context, before=before)
         case HookMoment.TURN_END | HookMoment.COMPACTION:
-            before = KnownHistory.for_transcript(await capture.recent_messages(event.session), event.transcript)
+            before = _KnownHistory.for_transcript(await capture.recent_messages(event.session), event.transcript)
             entries, read_to = await _transcript_entries(client, event, before.start)
             kept = await capture.keep([*entries, *_answer(event, call.received)], before=before, read_to=read_to)
             if event.moment is HookMoment.COMPACTION:
@@ -92,7 +92,7 @@ async def keep_hook(
 
 
 @dataclass(frozen=True, slots=True)
-class KnownHistory:
+class _KnownHistory:
     """Part of a session's history that new entries are compared with: *stored*, oldest first; None: all of it.
 
     Equal texts with a sequence above *since* are the same message; earlier ones only within a minute. *start* is the
@@ -104,12 +104,12 @@ class KnownHistory:
     start: int | None = None
 
     @classmethod
-    def for_prompt(cls, stored: Sequence[StoredMessage]) -> KnownHistory:
+    def for_prompt(cls, stored: Sequence[StoredMessage]) -> _KnownHistory:
         """Return the history for a prompt typed just now: earlier prompts with its words are other prompts."""
         return cls(stored, stored[-1].sequence if stored else 0)
 
     @classmethod
-    def for_transcript(cls, stored: Sequence[StoredMessage], transcript: Path | None) -> KnownHistory:
+    def for_transcript(cls, stored: Sequence[StoredMessage], transcript: Path | None) -> _KnownHistory:
         """Return the history for the part of *transcript* that was not read when the last of *stored* was kept."""
         if transcript is None or not transcript.is_file():
             return cls(stored, stored[-1].sequence if stored else 0)
@@ -165,7 +165,7 @@ class Capture:
         entries: Iterable[TranscriptEntry],
         *,
         shown: Sequence[str] = (),
-        before: KnownHistory = KnownHistory(),
+        before: _KnownHistory = _KnownHistory(),
         read_to: tuple[int, int] | None = None,
         dry_run: bool = False,
     ) -> KeptMessages:
@@ -180,10 +180,16 @@ class Capture:
         for number, (session, group) in enumerate(groups, start=1):
             is_last = number == len(groups)
             messages = self._titled([message for entry in group for message in self._messages(entry, shown)])
-            history = before if is_last and before.stored is not None else KnownHistory(await self._history(session))
+            history = before if is_last and before.stored is not None else _KnownHistory(await self._history(session))
             mark = read_to if is_last else None
             kept += await self._keep_session(session, messages, history, mark, dry_run=dry_run)
         return kept
+
+    async def keep_turn(self, entries: Sequence[TranscriptEntry], *, shown: Sequence[str]) -> None:
+        """Keep the *entries* of one turn, said just now, whatever was said before; *shown* as in ``keep``."""
+        messages = [message for entry in entries for message in self._messages(entry, shown)]
+        if messages:
+            await self._remember(entries[0].session, messages, shown)
 
     async def recent_messages(self, session: str) -> list[StoredMessage]:
         """Return the newest messages of *session* in the history."""
@@ -202,7 +208,7 @@ class Capture:
         self,
         session: str,
         messages: Sequence[Message],
-        before: KnownHistory,
+        before: _KnownHistory,
         read_to: tuple[int, int] | None,
         *,
         dry_run: bool,
@@ -218,8 +224,7 @@ class Capture:
             missing[-1] = missing[-1].model_copy(update={"metadata": metadata})
         used = _repeatable(stored)
         for turn in _turns(missing):
-            shown = turn[0].metadata.get(SHOWN, ())
-            await self._remember(session, turn, used if turn[0].role == "assistant" else shown)
+            await self._remember(session, turn, used if turn[0].role == "assistant" else ())
         return counts
 
     async def _history(self, session: str, limit: int | None = None) -> list[StoredMessage]:

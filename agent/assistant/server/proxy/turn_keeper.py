@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tellback.agent.assistant.clients.transcript import TranscriptEntry
-from tellback.agent.assistant.hooks.capture import Capture, KnownHistory
+from tellback.agent.assistant.hooks.capture import Capture
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.context_items import ContextItem
 from tellback.memory import LongTermMemory
@@ -107,9 +107,7 @@ async def _keep(memory: LongTermMemory, settings: HookSettings, turn: Turn, said
     entries = [TranscriptEntry("user", said, turn.session, turn.at)] if said else []
     entries += [TranscriptEntry("assistant", answer, turn.session, now)] if answer else []
     capture = Capture(memory, turn.client, settings)
-    shown = [item.id for item in turn.items]
     try:
-        before = KnownHistory.for_prompt(await capture.recent_messages(turn.session))
-        await capture.keep(entries, shown=shown, before=before)
+        await capture.keep_turn(entries, shown=[item.id for item in turn.items])
     except Exception as error:  # nobody waits for it; the next turn is kept on its own
         _log.error("a turn could not be kept (%s)", type(error).__name__)
