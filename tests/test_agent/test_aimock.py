@@ -165,3 +165,43 @@ def test_a_429_status_is_retried_and_the_last_error_raised(url: str) -> None:
     with pytest.raises(ProviderError):
         asyncio.run(run())
     assert len(waits) == 2
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_official_clients_are_answered_through_the_endpoints_with_a_memory(
+    streams: bool, url: str, tmp_path: Path
+) -> None:
+    openai, anthropic = pytest.importorskip("openai"), pytest.importorskip("anthropic")
+    pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
+    from tellback.agent.assistant.config import AssistantSettings
+    from tests.support.served_memory import TOKEN, serving
+
+    settings = AssistantSettings(memory=tmp_path / "m.db", embedder="none", model="ollama:any-model", ollama_host=url)
+    said = [{"role": "user", "content": "hello"}]
+    tools = [{"type": "function", "function": {"name": "save", "parameters": {"type": "object", "properties": {}}}}]
+
+    async def ask() -> list[str]:
+        texts = []
+        async with serving(settings) as address:
+            async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=TOKEN, max_retries=0) as client:
+                chat = client.chat.completions
+                answer = await chat.create(model="tellback", messages=said, stream=streams)
+                if streams:
+                    texts.append("".join([piece.choices[0].delta.content or "" async for piece in answer]))
+                else:
+                    texts.append(answer.choices[0].message.content)
+                called = await chat.create(model="m", messages=[{"role": "user", "content": "remember"}], tools=tools)
+                texts.append(called.choices[0].message.tool_calls[0].function.name)
+                with pytest.raises(openai.RateLimitError, match="Rate limited"):
+                    await chat.create(model="m", messages=[{"role": "user", "content": "busy"}], stream=streams)
+            async with anthropic.AsyncAnthropic(base_url=address, api_key=TOKEN, max_retries=0) as client:
+                fields = {"model": "tellback", "max_tokens": 50, "messages": said}
+                if streams:
+                    async with client.messages.stream(**fields) as stream:
+                        texts.append(await stream.get_final_text())
+                else:
+                    texts.append((await client.messages.create(**fields)).content[0].text)
+        return texts
+
+    hello = "Hi, Zürich 🚀 and 東京!"
+    assert asyncio.run(ask()) == [hello, "save", hello]

@@ -380,7 +380,9 @@ async def test_sensitive_memories_go_to_a_model_on_this_machine_and_to_no_other(
 @contextmanager
 def serve_command(memory: Path, model: ScriptedServer) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Yield the address and the process of ``tellback serve``, which is killed at the end."""
-    named = {"TELLBACK_MODEL": "openai:m", "OPENAI_BASE_URL": model.url, "TELLBACK_TOKEN": TOKEN}
+    vendor = "ANTHROPIC" if isinstance(model, AnthropicServer) else "OPENAI"
+    place = {f"{vendor}_BASE_URL": model.url, f"{vendor}_API_KEY": KEY}
+    named = {"TELLBACK_MODEL": f"{vendor.lower()}:m", "TELLBACK_TOKEN": TOKEN, **place}
     command = [sys.executable, "-m", "tellback", "--memory", str(memory), "serve", "--port", "0"]
     environment = {**os.environ, **named, "TELLBACK_EMBEDDER": "none"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -407,6 +409,39 @@ def test_a_server_that_was_killed_remembers_what_another_client_told_it(tmp_path
             body = {"model": "tellback", "stream": True, "messages": [ASKED]}
             httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers, trust_env=False, timeout=60)
         assert TABLE in model.requests[1].body["messages"][0]["content"]
+
+
+def test_the_programs_of_the_how_to_run_as_they_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "any-client.md").read_text(encoding="utf-8")
+    program, streamed = re.findall(r"^```text\n(from .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with OpenAIServer(whole(COMPLETION), whole(COMPLETION)) as model:
+        with serve_command(tmp_path / "m.db", model) as (address, _):
+            exec(program.replace("http://127.0.0.1:8930", address).replace("…the token…", TOKEN), {})
+        printed = capsys.readouterr().out
+    assert "The spare key is with Mrs Duarte." in printed
+    with AnthropicServer(Reply("With Mrs Duarte.")) as model:
+        with serve_command(tmp_path / "m.db", model) as (address, _):
+            exec(streamed.replace("http://127.0.0.1:8930", address).replace("…the token…", TOKEN), {})
+        assert "The spare key is with Mrs Duarte." in capsys.readouterr().out
+
+
+def test_llm_from_its_own_environment_is_given_what_it_was_told(tmp_path: Path) -> None:
+    if not (command := os.environ.get("LLM_CLI")):
+        pytest.skip("LLM_CLI names no command: python -m venv V && V/bin/pip install llm, and LLM_CLI=V/bin/llm")
+    with OpenAIServer(Reply("Noted."), Reply("180 cm.")) as model:
+        with serve_command(tmp_path / "m.db", model) as (address, _):
+            fields = {"model_id": "tellback", "model_name": "tellback", "api_base": f"{address}/v1"}
+            (tmp_path / "extra-openai-models.yaml").write_text(json.dumps([{**fields, "api_key_name": "tellback"}]))
+            (tmp_path / "keys.json").write_text(json.dumps({"tellback": TOKEN}))
+            environment = {**os.environ, "LLM_USER_PATH": str(tmp_path)}
+            printed = [
+                subprocess.run(
+                    [command, "-m", "tellback", prompt], env=environment, capture_output=True, text=True, check=True
+                ).stdout.strip()
+                for prompt in (TABLE, ASKED["content"])
+            ]
+        assert TABLE in model.requests[1].body["messages"][0]["content"]
+    assert printed == ["Noted.", "180 cm."]
 
 
 async def test_models_are_listed_and_texts_embedded_as_the_official_clients_ask(tmp_path: Path) -> None:
