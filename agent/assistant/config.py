@@ -132,7 +132,7 @@ class AssistantSettings:
     machine; "off", none; or a client's own command, as ``claude-code`` or ``claude-code:MODEL``."""
     line_tokens: Annotated[int, check.integer(1)] = 100_000
     """Tokens a day that a writer elsewhere may take in the background."""
-    hook_tokens: Annotated[int, check.integer(100)] = 1_000
+    hook_tokens: Annotated[int, check.integer(100)] = 600
     """Most tokens that a hook adds to a prompt in another client."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
     """Messages of another client's conversation that hooks keep: prompts and answers, prompts alone, or nothing."""

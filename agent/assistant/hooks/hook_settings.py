@@ -28,7 +28,7 @@ class HookSettings:
     """
 
     namespace: str = ""
-    tokens: int = 1_000
+    tokens: int = 600
     k: int = 8
     keep: KeptWords = "all"
     share_sensitive: bool = False

@@ -34,20 +34,43 @@ async def recall_for_prompt(
 ) -> PromptMemories:
     """Return the memories that bear on *prompt*, typed after the prompts *earlier*, among those that *where* selects.
 
-    Small talk gets none.
+    Small talk gets none, and none of it is among them. Beside a statement that a newer one replaced is the newer one.
     """
     words = split_pasted(prompt)
     question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
-    if not question or classify_utterance(question).kind is UtteranceKind.SMALL_TALK:
+    if not question or _is_small_talk(question):
         return PromptMemories()
     result = await memory.recall(
         question, settings.k, context=earlier[-_CONTEXT_TURNS:], namespace=settings.namespace, where=where
     )
-    items = [item_from_hit(hit, 0) for hit in result]
+    items = [item_from_hit(hit, 0) for hit in result if not _is_small_talk(hit.memory.text)]
     kept, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
     found = {hit.memory.id: hit.memory for hit in result}
     return PromptMemories(
-        tuple(kept),
+        tuple(with_newest(kept, items)),
         {id: memory.recorded_at or _EARLIEST for id, memory in found.items()},
         {id: memory.revision for id, memory in found.items()},
     )
+
+
+def with_newest(kept: Sequence[ContextItem], found: Sequence[ContextItem]) -> list[ContextItem]:
+    """Return the items *kept*, before each outdated one the newest one of its subject among all that were *found*.
+
+    One whose newer one was not found, such as one that is not to be shown, is left out.
+    """
+    by_id = {item.id: item for item in found}
+    given: dict[str, ContextItem] = {}
+    for item in kept:
+        newest: ContextItem | None = item
+        passed: set[str] = set()
+        while newest is not None and newest.outdated_by is not None and newest.id not in passed:
+            passed.add(newest.id)
+            newest = by_id.get(newest.outdated_by)
+        if newest is not None:
+            given.setdefault(newest.id, newest)
+            given.setdefault(item.id, item)
+    return list(given.values())
+
+
+def _is_small_talk(text: str) -> bool:
+    return classify_utterance(text).kind is UtteranceKind.SMALL_TALK
