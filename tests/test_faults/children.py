@@ -61,6 +61,15 @@ class Child:
         os.kill(self.pid, signal.SIGKILL)
         return self._ended(output)
 
+    def wait_beside(self, fault: Callable[[], None], *, lines: int, pause: float) -> Ended:
+        """Have *fault* happen *pause* seconds after the child has printed so many *lines*; wait until it ends."""
+        output = b""
+        while output.count(b"\n") < lines and (more := os.read(self._pipe, 65536)):
+            output += more
+        time.sleep(pause)
+        fault()
+        return self._ended(output)
+
     def wait(self) -> Ended:
         """Wait until the child ends."""
         return self._ended(b"")

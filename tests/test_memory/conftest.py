@@ -10,23 +10,16 @@ import pytest
 
 from tellback.vectorstore import Database, LifecycleStore, open_store
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tests.support.homes import SERVER_HOME, address_in_home
 from tests.support.postgres import PostgresServer
-from tests.support.slow import first_fast
 
 
-@pytest.fixture(params=first_fast(["sqlite", "numpy", "postgresql"]))
+@pytest.fixture(params=["sqlite", pytest.param("numpy", marks=pytest.mark.slow), SERVER_HOME])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
     """A store in each home in turn: in ``m.db`` of the test's folder, without a file, and on a server."""
-    opened = open_store(_address(request, tmp_path))
+    opened = open_store(address_in_home(request, tmp_path))
     yield opened
     opened.close()
-
-
-def _address(request: pytest.FixtureRequest, folder: Path) -> str:
-    if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        return server.address(folder)
-    return "numpy:" if request.param == "numpy" else f"sqlite:///{folder / 'm.db'}"
 
 
 @pytest.fixture(params=["memory", "file", "server"])

@@ -26,6 +26,7 @@ from tellback.memory import (
 )
 from tellback.memory.write.memory_writer import memory_from_message
 from tellback.vectorstore import open_store
+from tests.support.homes import HOMES, address_in_home
 
 Make = Callable[..., LongTermMemory]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,12 +47,12 @@ class Asked:
         return np.full((len(texts), 4), 0.5, np.float32)
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
+@pytest.fixture(params=HOMES)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     made: list[LongTermMemory] = []
 
     def memory(*policies: object, **options: object) -> LongTermMemory:
-        url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path / f'{len(made)}.db'}"
+        url = address_in_home(request, tmp_path, str(len(made)))
         made.append(LongTermMemory(open_store(url), policies=policies, **options))
         return made[-1]
 

@@ -10,6 +10,7 @@ import pytest
 from tellback.agent import Agent, QuotingProvider
 from tellback.memory import ArgumentError, InMemoryHistory, LongTermMemory, Message, NoSuchMemory
 from tellback.vectorstore import UnsupportedError, open_store
+from tests.support.homes import HOMES, address_in_home
 from tests.support.own_history import ListHistory
 
 SECRET = "The code of the gate is 4417."
@@ -32,9 +33,9 @@ def history(request, store):
     return ForwardingHistory(LongTermMemory(store).conversations)
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
+@pytest.fixture(params=HOMES)
 def store(request, tmp_path):
-    opened = open_store(f"sqlite:///{tmp_path}/m.db" if request.param == "sqlite" else request.param)
+    opened = open_store(address_in_home(request, tmp_path))
     yield opened
     opened.close()
 

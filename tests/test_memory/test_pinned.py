@@ -11,6 +11,7 @@ import pytest
 from tellback.memory import LongTermMemory, Memory, open_memory
 from tellback.vectorstore import WrapperStore, open_store
 from tests.support.data_only_store import DataOnlyStore
+from tests.support.homes import HOMES, address_in_home
 
 pytestmark = pytest.mark.anyio
 
@@ -18,10 +19,9 @@ NOW = datetime(2026, 5, 3, 10, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-@pytest.fixture(params=["numpy", "sqlite", "data-only"])
+@pytest.fixture(params=[*HOMES, "data-only"])
 async def memory(request, tmp_path: Path):
-    url = f"sqlite:///{tmp_path / 'm.db'}" if request.param == "sqlite" else "numpy:"
-    store = open_store(url)
+    store = open_store(address_in_home(request, tmp_path))
     opened = LongTermMemory(DataOnlyStore(store) if request.param == "data-only" else store, clock=lambda: NOW)
     yield opened
     await opened.close()

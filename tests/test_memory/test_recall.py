@@ -32,15 +32,15 @@ from tellback.memory.retrieval.retriever import Retriever
 from tellback.memory.write.embedding_service import EmbeddingService
 from tellback.vectorstore import LifecycleStore, Space, Vector, VectorStore, open_store
 from tests.support.data_only_store import DataOnlyStore
+from tests.support.homes import HOMES, address_in_home
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 EMBEDDER = HashingEmbedder(dimension=64)
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
+@pytest.fixture(params=HOMES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
-    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/m.db"
-    opened = open_store(url, fields=DECLARED_FIELDS)
+    opened = open_store(address_in_home(request, tmp_path), fields=DECLARED_FIELDS)
     opened.set_space(Space(EMBEDDER.fingerprint, EMBEDDER.dimension))
     yield opened
     opened.close()

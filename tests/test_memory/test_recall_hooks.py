@@ -26,6 +26,7 @@ from tellback.memory import run_sync as run
 from tellback.memory.internals import RecallStage, local_available
 from tellback.memory.retrieval.scoring.scores import QueryVariant, ScoredCandidates, fuse_scores
 from tellback.vectorstore import open_store
+from tests.support.homes import HOMES, address_in_home
 
 TEXTS = [
     "The old barometer fell all afternoon.",
@@ -37,9 +38,9 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
+@pytest.fixture(params=HOMES)
 def memory(request, tmp_path: Path):
-    url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path}/m.db"
+    url = address_in_home(request, tmp_path)
     opened = LongTermMemory(open_store(url), embedder=HashingEmbedder(dimension=64))
     run(opened.remember_many([Memory(text, key=f"k{position}") for position, text in enumerate(TEXTS)]))
     yield opened

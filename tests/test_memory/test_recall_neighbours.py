@@ -22,6 +22,7 @@ from tellback.memory.retrieval.index.record_batch import RECORD_DTYPE
 from tellback.memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from tellback.vectorstore import open_store
 from tellback.vectorstore.internals import GrowableArray
+from tests.support.homes import HOMES, address_in_home
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -38,9 +39,9 @@ TALK = [
 ]
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
+@pytest.fixture(params=HOMES)
 def memory(request, tmp_path: Path):
-    url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path}/m.db"
+    url = address_in_home(request, tmp_path)
     opened = LongTermMemory(open_store(url), clock=lambda: NOW, counter=lambda text: len(text.split()))
     run(opened.remember_many(turns()))
     yield opened

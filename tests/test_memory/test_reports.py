@@ -29,16 +29,17 @@ from tellback.memory import (
 from tellback.memory.internals import Outcome
 from tellback.memory.write.embedding_service import SPACE_SWITCHED
 from tellback.vectorstore import Space, open_store
+from tests.support.homes import HOMES, address_in_home
 
 CARDS = "Pay with 4111 1111 1111 1111 or with 5500 0000 0000 0004."
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
+@pytest.fixture(params=HOMES)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[object]:
     made: list[LongTermMemory] = []
 
     def memory(*policies: object, **options: object) -> LongTermMemory:
-        url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / f'{len(made)}.db'}"
+        url = address_in_home(request, tmp_path, str(len(made)))
         made.append(LongTermMemory(open_store(url), policies=policies, **options))
         return made[-1]
 

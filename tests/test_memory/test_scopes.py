@@ -12,6 +12,7 @@ import pytest
 from tellback.memory import LongTermMemory, Memory, run_sync
 from tellback.memory.internals import RecallStage
 from tellback.vectorstore import open_store
+from tests.support.homes import HOMES, address_in_home
 
 STORED = {
     "a": Memory("the launch is in May", scopes={"user": "ann", "project": "atlas"}, tags=("work", "red"), session="s1"),
@@ -37,9 +38,9 @@ CHOSEN: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
+@pytest.fixture(params=HOMES)
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    store = open_store(address_in_home(request, tmp_path))
     kept = LongTermMemory(store, ids=iter(STORED).__next__)
     run_sync(kept.remember_many(STORED.values()))
     yield kept

@@ -15,6 +15,7 @@ from tellback.memory import (
 from tellback.memory import run_sync as run
 from tellback.memory.internals import is_remote
 from tellback.vectorstore import open_store
+from tests.support.homes import HOMES, address_in_home
 
 SECRET = "The PIN of the safe is 48213."
 
@@ -35,9 +36,9 @@ class Asked:
         return np.full((len(texts), 4), 0.5, np.float32)
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
+@pytest.fixture(params=HOMES)
 def url(request, tmp_path):
-    return request.param if request.param == "numpy:" else f"sqlite:///{tmp_path / 'm.db'}"
+    return address_in_home(request, tmp_path)
 
 
 def test_the_secret_policy_keeps_a_sensitive_memory_whole_only_with_user_trust():

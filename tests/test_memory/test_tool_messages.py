@@ -33,20 +33,18 @@ from tellback.memory import (
 )
 from tellback.memory.messages import calls_by_message
 from tellback.vectorstore import open_store
+from tests.support.homes import HOMES, address_in_home
 
 T = TypeVar("T")
 Storing = Callable[..., LongTermMemory]
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
+@pytest.fixture(params=HOMES)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storing]:
     opened: list[LongTermMemory] = []
 
     def made(**options: Any) -> LongTermMemory:
-        if request.param == "numpy":
-            opened.append(LongTermMemory(open_store("numpy:"), **options))
-        else:
-            opened.append(open_memory(tmp_path / "m.db", embedder=None, **options))
+        opened.append(open_memory(address_in_home(request, tmp_path), choose_local=False, **options))
         return opened[-1]
 
     yield made

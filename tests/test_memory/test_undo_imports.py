@@ -14,6 +14,7 @@ from tellback.memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, r
 from tellback.memory.internals import ARCHIVE, store_namespace
 from tellback.vectorstore import open_store
 from tests.support.clocks import TickingClock
+from tests.support.homes import HOMES, address_in_home
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -31,9 +32,9 @@ def theirs(tmp_path: Path) -> Iterator[LongTermMemory]:
     run_sync(kept.close())
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
+@pytest.fixture(params=HOMES)
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    store = open_store(address_in_home(request, tmp_path))
     kept = LongTermMemory(store, clock=TickingClock(START + 9 * DAY, timedelta(hours=1)))
     KnowledgeBase(kept)  # it takes in what an export has of documents
     yield kept

@@ -18,6 +18,7 @@ from tellback.memory.internals import ARCHIVE, CONVERSATION, store_namespace
 from tellback.memory.write.provenance import retired_entry
 from tellback.vectorstore import open_store
 from tests.support.data_only_store import DataOnlyStore
+from tests.support.homes import HOMES, address_in_home
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -36,9 +37,9 @@ class Hand:
         return self.now.astimezone(ZONE).replace(tzinfo=None) if self.naive else self.now
 
 
-@pytest.fixture(params=["numpy", "sqlite", "naive clock"])
+@pytest.fixture(params=[*HOMES, "naive clock"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    store = open_store(address_in_home(request, tmp_path))
     kept = LongTermMemory(store, clock=Hand(naive=request.param == "naive clock"), zone=ZONE)
     yield kept
     run_sync(kept.close())

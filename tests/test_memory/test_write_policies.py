@@ -40,6 +40,7 @@ from tellback.memory.write.policy_runner import PolicyRules, apply_policies
 from tellback.memory.write.similar_memories import SimilarMemoryLookup
 from tellback.vectorstore import open_store
 from tests.support.embedders import LetterEmbedder
+from tests.support.homes import HOMES, address_in_home
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -61,13 +62,13 @@ class Breaks:
         raise OSError("the model is away")
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
+@pytest.fixture(params=HOMES)
 def make(request, tmp_path):
     """Return a maker of memories, closed at the end."""
     made = []
 
     def memory(*policies, **options):
-        url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path / f'{len(made)}.db'}"
+        url = address_in_home(request, tmp_path, str(len(made)))
         made.append(LongTermMemory(open_store(url), policies=policies, clock=lambda: NOW, **options))
         return made[-1]
 

@@ -161,6 +161,17 @@ def test_a_statement_that_fails_later_than_it_was_run_undoes_its_block(database:
     assert notes(database) == ["b", "kept"]
 
 
+def test_a_connection_is_used_again_after_a_statement_failed_among_others(database: PostgresDatabase) -> None:
+    for number in range(12):  # often enough that the statements are prepared
+        with pytest.raises(psycopg.IntegrityError), database.write() as connection:
+            connection.execute("INSERT INTO notes (text) VALUES (NULL)")
+            connection.execute("SELECT text FROM notes WHERE text = ?", ("a",))
+        with database.write() as connection:
+            connection.execute("SELECT text FROM notes WHERE text = ?", ("a",)).fetchone()
+            connection.execute("INSERT INTO notes (text) VALUES (?)", (f"{number:02}",))
+    assert notes(database) == [f"{number:02}" for number in range(12)]
+
+
 def test_processes_that_open_a_new_schema_at_once_migrate_it_once(address: str) -> None:
     def open_it() -> str:
         with closing(PostgresStore(address, space=SPACE)) as store:

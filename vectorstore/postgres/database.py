@@ -6,6 +6,7 @@ locks are of PostgreSQL's transactions, so that a process that is killed leaves 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
@@ -66,6 +67,7 @@ _UNREACHED: Final = (
 )
 _NO_FILE: Final = (-1, -1)
 _LONGEST_NAME: Final = 63
+_UNDONE: Final = itertools.count()
 
 
 class PostgresDatabase:
@@ -290,7 +292,10 @@ class PostgresDatabase:
             yield connection
         finally:
             try:
-                if connection.raw.info.transaction_status != pq.TransactionStatus.IDLE:
+                status = connection.raw.info.transaction_status
+                if status == pq.TransactionStatus.INERROR:
+                    _undo(connection.raw, "ROLLBACK")
+                elif status != pq.TransactionStatus.IDLE:
                     with suppress(psycopg.Error):
                         connection.raw.execute("ROLLBACK")
             finally:
@@ -311,8 +316,7 @@ class PostgresDatabase:
                 self._check_versions(connection, answers[-1][0])
             except BaseException as error:
                 is_lost = raw.broken and isinstance(error, psycopg.Error)
-                with suppress(psycopg.Error):
-                    raw.execute("ROLLBACK")
+                _undo(raw, "ROLLBACK")
                 self._pool.give(raw)
                 if not is_lost or time.monotonic() > end:
                     raise
@@ -462,8 +466,7 @@ class PostgresWrite:
             self.locks.intersection_update(held)
             if not connection.withdraw(savepoint) and not connection.raw.broken:
                 connection.forget_waiting()
-                connection.raw.execute(f"ROLLBACK TO {savepoint}")
-                connection.raw.execute(f"RELEASE {savepoint}")
+                _undo(connection.raw, f"ROLLBACK TO {savepoint}", f"RELEASE {savepoint}")
             raise
         finally:
             self._depth -= 1
@@ -512,6 +515,17 @@ class ServerAddress:
 
 def _quoted(*names: str) -> str:
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _undo(connection: psycopg.Connection[Any], *statements: str) -> None:
+    """Run *statements* that undo something; psycopg then forgets what it counts as prepared.
+
+    It counts a statement that it sent behind one that failed, and which the server passed over. It forgets at a
+    rollback only where it has not seen the same text before, so each has a text of its own.
+    """
+    with suppress(psycopg.Error):
+        for statement in statements:
+            connection.execute(f"{statement} -- {next(_UNDONE)}")
 
 
 def _set_sql(settings: Mapping[str, str], *, in_transaction: bool) -> str:
