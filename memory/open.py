@@ -117,6 +117,9 @@ def _store_url(path: str | os.PathLike[str]) -> str:
     name = os.fsdecode(path)
     if name == ":memory:":
         raise ArgumentError("path", name, 'a file is needed, or "numpy:" for a memory in this process alone')
+    if name.startswith("qdrant:"):
+        needed = "a file or postgresql:// is needed; LongTermMemory(open_store(…), database=…) lives on data alone"
+        raise ArgumentError("path", name, needed)
     if isinstance(path, str) and (name.startswith(("numpy:", "sqlite:")) or _ADDRESS.match(name)):
         return name
     return "sqlite:///" + name.replace("%", "%25")

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast, overload
 
 from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.errors import ArgumentError, MissingExtra, short_repr
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tellback.vectorstore.engines.numpy_store import NumpyStore
     from tellback.vectorstore.engines.postgres_store import PostgresStore
     from tellback.vectorstore.engines.sqlite_store import SqliteStore
+    from tellback.vectorstore.protocol import VectorStore
 
     class _Options(TypedDict, total=False):
         space: Space | None
@@ -57,6 +58,10 @@ def open_store(
     ``numpy:///relative.snapshot`` is a store in memory that begins with what the snapshot there holds (with nothing
     where there is none) and is kept only when its ``save()`` is called.
 
+    ``qdrant://host:6333/collection`` is a server of Qdrant, ``qdrant:///folder`` a folder of its client's local mode
+    (extra ``qdrant``): a ``QdrantStore``, which holds data alone and takes neither *fields* nor *matrix_limit*. A type
+    checker takes it for one of the others: annotate it as a ``VectorStore``.
+
     What is given is recorded on first use; None takes what the file has; a different one raises ``SpaceMismatch``
     or ``SettingMismatch``. *fields* are metadata fields kept as columns, for fast filters (``declare_fields`` changes
     them). *matrix_limit* is how many bytes of vectors may be kept in memory (0: none, all search goes through SQL).
@@ -83,6 +88,8 @@ def open_store(
         return SqliteStore(
             path, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
         )
+    if scheme == "qdrant":
+        return cast("SqliteStore", _open_qdrant(url, space, analyzer, fields, matrix_limit, search))
     if scheme in ("postgresql", "postgres") and rest.startswith("//"):
         try:
             from tellback.vectorstore.engines.postgres_store import PostgresStore
@@ -91,10 +98,30 @@ def open_store(
         return PostgresStore(
             url, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
         )
-    needed = "'numpy:', 'numpy:///file', 'sqlite:///file.db' or 'postgresql://host/name' is needed"
+    needed = (
+        "'numpy:', 'numpy:///file', 'sqlite:///file.db', 'postgresql://host/name' or 'qdrant://host/name' is needed"
+    )
     if scheme in ("numpy", "sqlite"):
         raise ArgumentError("url", url, f"{needed}: three slashes before the path, four before an absolute one")
     raise ArgumentError("url", url, f"{needed}; {short_repr(scheme)} is not a store this version has")
+
+
+def _open_qdrant(
+    url: str,
+    space: Space | None,
+    analyzer: Analyzer | None,
+    fields: Sequence[str] | None,
+    matrix_limit: int | None,
+    search: SearchMode | str,
+) -> VectorStore:
+    for name, value in (("fields", fields), ("matrix_limit", matrix_limit)):
+        if value is not None:
+            raise ArgumentError(name, value, "a store on Qdrant has none; leave it out")
+    try:
+        from tellback.vectorstore.engines.qdrant_store import QdrantStore
+    except ImportError as error:
+        raise MissingExtra("a store on Qdrant", "qdrant") from error
+    return QdrantStore(url, space=space, analyzer=analyzer, search=search)
 
 
 def salvage_store(
