@@ -1116,7 +1116,7 @@ def _limits_of(store: VectorStore, *, kept: bool) -> str:
     """Return what a memory on a *store* with data alone cannot do; *kept*: its tables have a database of their own."""
     parts = [
         f"{type(store).__name__} has data alone (it lacks {', '.join(missing_operations(store)[:3])} …)",
-        "correct, end, merge, settle, undo, import and ingest raise UnsupportedError",
+        "correct, end, merge, settle, undo and import raise UnsupportedError",
         "forget deletes, and cannot prove that the bytes are gone",
     ]
     if not kept:

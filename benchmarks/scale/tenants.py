@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.scale import made_up
 from tellback.memory import FunctionEmbedder, LongTermMemory, Memory, open_memory
-from tellback.memory.internals import CONVERSATION, store_namespace, to_entry
+from tellback.memory.internals import CONVERSATION, ServerIndexes, store_namespace, to_entry
 
 _SKEW = 1.1
 _MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -132,31 +132,40 @@ def load_without_end(address: str) -> None:
 
 
 def homes(address: str, folder: Path, *, memories: int, questions: int) -> dict[str, float]:
-    """Return what a recall takes in a namespace of *memories*, on the server and in a file: hot, and the first one."""
+    """Return what a recall takes in a namespace of *memories*: in a file, on the server, and with an index there.
+
+    *first* is the first one of an opened memory, *hot* the median of those after it.
+    """
     figures: dict[str, float] = {"memories": memories}
-    for name, place in (("file", str(folder / "homes.db")), ("server", address)):
-        lines = made_up.texts(memories, 3)
-        asked = made_up.texts(questions, 4)
-
-        async def fill(place: str = place, lines: Sequence[str] = tuple(lines)) -> None:
-            memory = open_memory(place, embedder=embedder())
-            await memory.remember_many(lines)
-            await memory.close()
-
-        async def ask_all(place: str = place, asked: Sequence[str] = tuple(asked)) -> list[float]:
-            memory, times = open_memory(place, embedder=embedder()), []
-            for line in asked:
-                begun = time.perf_counter()
-                await memory.recall(line)
-                times.append(1e3 * (time.perf_counter() - begun))
-            await memory.close()
-            return times
-
-        asyncio.run(fill())
-        asyncio.run(ask_all())  # derives what is kept for the next process
-        times = asyncio.run(ask_all())
+    file = str(folder / "homes.db")
+    lines, asked = made_up.texts(memories, 3), made_up.texts(questions, 4)
+    for name, place in (("file", file), ("server", address), ("indexed", address)):
+        if name == "indexed":
+            ServerIndexes(address).build(smallest=1)
+        else:
+            asyncio.run(fill(place, lines))
+            asyncio.run(ask_all(place, asked))  # derives what is kept for the next process
+        times = asyncio.run(ask_all(place, asked))
         figures |= {f"{name}_first_ms": times[0], f"{name}_hot_ms": statistics.median(times[10:])}
     return figures
+
+
+async def fill(place: str, lines: Sequence[str]) -> None:
+    """Remember *lines* in the memory at *place*."""
+    memory = open_memory(place, embedder=embedder())
+    await memory.remember_many(lines)
+    await memory.close()
+
+
+async def ask_all(place: str, asked: Sequence[str]) -> list[float]:
+    """Return the milliseconds of each recall, one after the other."""
+    memory, times = open_memory(place, embedder=embedder()), []
+    for line in asked:
+        begun = time.perf_counter()
+        await memory.recall(line)
+        times.append(1e3 * (time.perf_counter() - begun))
+    await memory.close()
+    return times
 
 
 def resident_mb() -> float:

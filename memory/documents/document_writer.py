@@ -12,15 +12,14 @@ from datetime import datetime
 
 from tellback.memory.chunking.protocol import Chunk, Chunker
 from tellback.memory.codec import from_entry, to_entry
-from tellback.memory.documents.collection import DocumentCollection
+from tellback.memory.documents.collection import DocumentCollection, StaleIntent
 from tellback.memory.documents.discovery import DocumentFile, GivenDocument
 from tellback.memory.documents.document import ANCHOR, LINE, PAGE_BREAKS, Document
 from tellback.memory.documents.ingest_report import IngestAction, IngestLine
-from tellback.memory.documents.manifest import DocumentRecord
+from tellback.memory.documents.manifest import DocumentIntent, DocumentRecord
 from tellback.memory.models import Memory, Source, Trust
-from tellback.memory.timestamps import to_aware
 from tellback.memory.write.embedding_service import EmbeddedText
-from tellback.vectorstore import Entry, Metadata, RevisionConflict, Vector
+from tellback.vectorstore import Entry, Metadata, RevisionConflict, Vector, lifecycle_of
 
 _TITLE_LIMIT = 200
 _MIN_SECTION = 80
@@ -198,8 +197,13 @@ class EmbeddedPlan:
 
 
 def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
-    """Write all *works* in one transaction; return their lines, None where the plan had become stale."""
-    store = collection.lifecycle("ingest")
+    """Write all *works* and return their lines, None where the plan had become stale.
+
+    On a store with transactions they are written in one, elsewhere each document by itself.
+    """
+    store = lifecycle_of(collection.memory.store)
+    if store is None:
+        return [_write_under_intent(collection, work) for work in works]
 
     def write(several: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
         try:
@@ -212,29 +216,37 @@ def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -
         return write(works)
 
 
+def _write_under_intent(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLine | None:
+    """Write *work* under an intent that names every chunk that it writes."""
+    draft = work.plan.draft
+    written = tuple(entry.id for entry in _entries_to_write(work))
+    renamed = "" if draft.renamed is None else draft.renamed.source
+    try:
+        with collection.changing(DocumentIntent(draft.record.source, written, renamed)):
+            return _write_together(collection, [work])[0]
+    except (StalePlan, StaleIntent, RevisionConflict):
+        return None
+
+
 def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ban: bool) -> int | None:
     """Erase a document's chunks and its record; return how many there were, None if it was written meanwhile.
 
     *ban* keeps an ingest from taking it in again by itself.
     """
-    store = collection.lifecycle("remove")
-    memory = collection.memory
-    with store.transaction(lock=collection.partition):
+    intent = DocumentIntent(record.source, record.chunks, removes=True, bans=ban)
+    with collection.changing(intent):
         if collection.manifest.get(record.source) != record:
             return None
-        entries = store.get(record.chunks, namespace=collection.partition)
-        memory.embedding.forget([entry.text for entry in entries if entry])
+        entries = collection.memory.store.get(record.chunks, namespace=collection.partition)
+        collection.memory.embedding.forget([entry.text for entry in entries if entry])
         erased = _erase_chunks(collection, record.chunks)
-        if ban:
-            now = to_aware(memory.clock(), memory.zone)
-            memory.tombstones.add(collection.partition, [collection.mark_of(record.location)], now)
-        collection.manifest.remove(record.source)
+        collection.complete_removal(intent)
     return erased
 
 
 def _write_together(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine]:
     """Write *works* and return their lines; if one of the plans is stale, nothing is written and it raises."""
-    store, partition, manifest = collection.lifecycle("ingest"), collection.partition, collection.manifest
+    store, partition, manifest = collection.memory.store, collection.partition, collection.manifest
     works = [replace(work, embedded=collection.memory.embedding.still(work.embedded)) for work in works]
     plans = [work.plan for work in works]
     for plan in plans:
@@ -309,7 +321,9 @@ def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
     """Erase chunks, and what recall derived of them; return how many there were."""
     if not ids:
         return 0
-    count = collection.lifecycle("erase").erase(ids, namespace=collection.partition).removed
+    if (store := lifecycle_of(collection.memory.store)) is None:
+        return collection.memory.store.delete(ids, namespace=collection.partition)
+    count = store.erase(ids, namespace=collection.partition).removed
     if collection.memory.index_cache is not None:
         collection.memory.index_cache.erase_removed([collection.partition])
     return count

@@ -111,7 +111,6 @@ class IngestRun:
 
     async def run(self, paths: Paths) -> IngestReport:
         """Bring the collection to the present state of *paths*."""
-        self.collection.lifecycle("ingest")
         roots = await asyncio.to_thread(lambda: check_paths(paths, missing_allowed=self.retire_missing))
         present = [root for root in roots if not is_file_gone(str(root.absolute()))]
         await self._ingest(lambda: discover_files(present, self.loaders, self.selection))
@@ -120,7 +119,6 @@ class IngestRun:
 
     async def run_given(self, given: GivenDocument) -> IngestReport:
         """Ingest a document that is given as a value."""
-        self.collection.lifecycle("ingest")
         await self._ingest(lambda: [given])
         return IngestReport(tuple(self._lines))
 
@@ -307,7 +305,7 @@ class IngestRun:
     def _renew(self, renewals: Sequence[_Renewal]) -> None:
         """Write the records of *renewals*, but for those that somebody else has written meanwhile."""
         manifest = self.collection.manifest
-        with self.collection.lifecycle("ingest").transaction(lock=self.collection.partition):
+        with self.collection.memory.database.write(lock=self.collection.partition):
             manifest.put(*(item.record for item in renewals if manifest.get(item.before.source) == item.before))
 
     def _read_again(self, draft: DocumentDraft) -> _Prepared:

@@ -14,6 +14,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
@@ -386,7 +387,8 @@ class KnowledgeBase:
                 return erased
 
     def _remove_folder(self, folder: Path) -> tuple[str, ...]:
-        with self._collection.lifecycle("remove").transaction(lock=self._collection.partition):
+        store = lifecycle_of(self._collection.memory.store)
+        with nullcontext() if store is None else store.transaction(lock=self._collection.partition):
             below = [
                 record.source
                 for record in self._collection.manifest.all()

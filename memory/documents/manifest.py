@@ -3,7 +3,8 @@
 A record names a document's chunks in order, so that an ingest can tell what changed; it holds no word of them. Titles
 and texts are in the chunks alone, where forgetting reaches them. It is a component of the memory's database:
 
-documents    collection, source, where it was read, keyed hash of its bytes, recipe, chunk ids, file state, checksum
+documents  collection, source, where it was read, keyed hash of its bytes, recipe, chunk ids, file state, checksum
+document_intents  what is under way in a store without transactions: collection, source, what is done, chunk ids
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ManifestTables(TableComponent):
     """The records of all collections as a component of a database."""
 
     def __init__(self) -> None:
-        super().__init__("documents", (m001_documents, m002_file_state), ("documents",))
+        super().__init__("documents", (m001_documents, m002_file_state, m003_intents), ("documents",))
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare every record with its checksum."""
@@ -104,6 +105,65 @@ def m002_file_state(connection: Connection) -> None:
     connection.execute("ALTER TABLE documents ADD COLUMN file_state TEXT")
 
 
+def m003_intents(connection: Connection) -> None:
+    """Create the table of intents, for stores without transactions."""
+    connection.execute(
+        "CREATE TABLE document_intents (collection TEXT NOT NULL, source TEXT NOT NULL, chunks TEXT NOT NULL,"
+        " renamed TEXT NOT NULL, removes INTEGER NOT NULL, bans INTEGER NOT NULL,"
+        " PRIMARY KEY (collection, source)) STRICT"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentIntent:
+    """What is about to be done to the document called *source* in a store without transactions.
+
+    *chunks* are the ids that are written, or removed where it *removes* the document. *renamed* is the document whose
+    place it takes, "" for none. It *bans* a removed document from being taken in again by an ingest.
+    """
+
+    source: str
+    chunks: tuple[str, ...]
+    renamed: str = ""
+    removes: bool = False
+    bans: bool = False
+
+
+class DocumentIntents:
+    """Intents of one collection, in a table of *database*."""
+
+    def __init__(self, database: Database, collection: str) -> None:
+        self._database = database
+        self._collection = collection
+
+    def all(self) -> list[DocumentIntent]:
+        """Return what is under way, or was broken off."""
+        sql = "SELECT source, chunks, renamed, removes, bans FROM document_intents WHERE collection = ? ORDER BY source"
+        with self._database.read() as connection:
+            rows = connection.execute(sql, (self._collection,)).fetchall()
+        return [
+            DocumentIntent(source, tuple(json.loads(chunks)), renamed, bool(removes), bool(bans))
+            for source, chunks, renamed, removes, bans in rows
+        ]
+
+    def put(self, intent: DocumentIntent) -> None:
+        """Record what is about to be done."""
+        row = (intent.source, intent.renamed, int(intent.removes), int(intent.bans), json.dumps(intent.chunks))
+        with self._database.write(lock=self._collection) as connection:
+            connection.execute(
+                "INSERT INTO document_intents (collection, source, renamed, removes, bans, chunks)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (self._collection, *row),
+            )
+
+    def remove(self, intent: DocumentIntent) -> None:
+        """Remove what was done."""
+        with self._database.write(lock=self._collection) as connection:
+            connection.execute(
+                "DELETE FROM document_intents WHERE collection = ? AND source = ?", (self._collection, intent.source)
+            )
+
+
 class DocumentManifest:
     """Records of one collection (its store namespace), in a table of *database*.
 
@@ -113,6 +173,7 @@ class DocumentManifest:
     def __init__(self, database: Database, collection: str) -> None:
         self._database = database
         self.collection = collection
+        self.intents = DocumentIntents(database, collection)
         database.attach(ManifestTables())
 
     def get(self, source: str) -> DocumentRecord | None:

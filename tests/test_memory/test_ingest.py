@@ -26,7 +26,7 @@ from tellback.memory.codec import from_entry
 from tellback.memory.documents import ingest
 from tellback.memory.embedders.probe_pairs import PROBE_TEXTS
 from tellback.memory.internals import DOCUMENTS, IngestAction, passages_of, store_namespace
-from tellback.vectorstore import Space, StorageFull, StoreClosed, UnsupportedError, open_store
+from tellback.vectorstore import StorageFull, StoreClosed, open_store
 from tests.support.embedders import FakeEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -432,21 +432,6 @@ async def test_a_missing_path_is_refused_before_anything_is_done(memory, docs):
         await KnowledgeBase(memory).ingest([docs, docs / "none.md"])
     assert caught.value.argument == "paths"
     assert texts(memory) == []
-
-
-async def test_a_store_without_transactions_is_refused_by_name():
-    class DataOnly:
-        """Has the data part of a store's methods and no more."""
-
-        def __init__(self) -> None:
-            inner = open_store("numpy:", space=Space("fake/1", 16))
-            for name in ("upsert", "patch", "put_vectors", "get", "search", "search_many", "search_text"):
-                setattr(self, name, getattr(inner, name))
-            for name in ("delete", "count", "scan", "namespaces", "close", "space"):
-                setattr(self, name, getattr(inner, name))
-
-    with pytest.raises(UnsupportedError, match="ingest"):
-        await KnowledgeBase(LongTermMemory(DataOnly(), embedder=FakeEmbedder())).ingest(".")
 
 
 async def test_ingest_notices_a_concurrent_ingest_and_reads_the_files_again(tmp_path, docs):
