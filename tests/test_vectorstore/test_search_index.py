@@ -1,6 +1,8 @@
 """Indexes of a namespace on the server: they answer as the whole namespace in memory does, and follow each write.
 
-Inner parts, on no face: ``tellback.vectorstore.engines.postgres_store``. ``TELLBACK_INDEX_ROWS`` sets the size.
+Inner parts, on no face: ``tellback.vectorstore.engines.postgres_store``,
+``tellback.vectorstore.postgres.search_index``.
+``TELLBACK_INDEX_ROWS`` sets the size.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import pytest
 
 from tellback.vectorstore import ArgumentError, Entry, Metric, NumpyStore, Space, SqliteStore, copy_store
 from tellback.vectorstore.engines.postgres_store import PostgresStore
+from tellback.vectorstore.postgres import search_index
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import wait_until
 
@@ -118,6 +121,24 @@ def test_an_index_answers_as_the_namespace_in_memory_does_and_follows_each_write
     homes.compare(6)
     assert homes.server.verify() == []
     assert not loaded_namespaces(homes.server)
+
+
+def test_postings_of_common_words_are_left_out_and_the_answers_stay_the_same(
+    homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_index, "_PRUNED_POSTINGS", 200)
+    summed: list[int] = []
+    by_words = search_index.SearchIndexReader._by_words
+    monkeypatch.setattr(
+        search_index.SearchIndexReader,
+        "_by_words",
+        lambda self, weights, *rest: summed.append(len(weights)) or by_words(self, weights, *rest),
+    )
+    homes.upsert(made_entries(ROWS, 1))
+    homes.server.build_index("large")
+    for seed in range(4):
+        homes.compare(seed, vectors=False)
+    assert min(summed) < max(summed)
 
 
 @pytest.mark.parametrize("metric", [Metric.L2, Metric.DOT])

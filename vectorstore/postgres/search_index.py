@@ -17,7 +17,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ _SCANNED_TUPLES: Final = 200_000
 _ROUNDING: Final = 1e-9
 """Relative difference of a sum in SQL from the same in numpy, with much room."""
 _WIDER: Final = 8
+_PRUNED_POSTINGS: Final = 20_000
+"""Postings that are added up without looking for those that can be left out; about ten milliseconds."""
 _BUILD_MEMORY: Final = "512MB"
 
 _TABLES: Final = (
@@ -284,6 +286,14 @@ def _column(space: Space, kind: str, column: str = "vector") -> str:
     )
 
 
+class TermWeight(NamedTuple):
+    """A term of a question: its number, in how many *entries* it is, and what that makes it weigh."""
+
+    number: int
+    entries: int
+    idf: float
+
+
 class SearchIndexReader:
     """Implements ``NamespaceReader`` by the index on the server; nothing of the namespace is kept in the process.
 
@@ -358,25 +368,9 @@ class SearchIndexReader:
         weights = self._weights(terms)
         if not weights or k == 0:
             return []
-        limit = k + _EXTRA_CANDIDATES
-        while True:
-            found = self._by_words(weights, "ORDER BY score DESC LIMIT ?", limit)
-            keys = np.array([key for key, _ in found], dtype=np.int64)
-            scores = np.array([score for _, score in found])
-            is_passing = np.ones(len(keys), np.bool_) if matches_everything(where) else self.passing(keys, where)
-            if len(found) < limit or np.count_nonzero(is_passing) >= k:
-                break
-            limit *= _WIDER
-        if len(found) == limit and len(keys):  # equals of the last one that counts may lie beyond
-            lowest = float(scores[is_passing][k - 1]) * (1.0 - _ROUNDING)
-            if scores[-1] >= lowest:
-                found = self._by_words(weights, "HAVING sum(share) >= ?", lowest)
-                keys = np.array([key for key, _ in found], dtype=np.int64)
-                if not matches_everything(where):
-                    is_passing = self.passing(keys, where)
-                else:
-                    is_passing = np.ones(len(keys), np.bool_)
-        keys = keys[is_passing]
+        keys = self._pruned(weights, k, where)
+        if keys is None:
+            keys = self._best(weights, k, where)
         return self._ranked(keys, self._scores(weights, keys), k)
 
     def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
@@ -447,6 +441,58 @@ class SearchIndexReader:
             return SqlVectorSearch(connection, space, key, where).nearest(query, k, min_score)
         return self._ranked(keys, exact_scores_by_key(connection, space, query, keys.tolist()), k, min_score)
 
+    def _best(self, weights: Sequence[TermWeight], k: int, where: FilterNode) -> NDArray[np.int64]:
+        """Return the keys of the *k* best that pass, and of those that may equal the last, by all postings."""
+        limit = k + _EXTRA_CANDIDATES
+        while True:
+            found = self._by_words(weights, "ORDER BY score DESC LIMIT ?", limit)
+            keys, scores = self._passing(found, where)
+            if len(found) < limit:
+                return keys
+            if len(keys) >= k:
+                break
+            limit *= _WIDER
+        lowest = float(scores[k - 1]) * (1.0 - _ROUNDING)
+        if found[-1][1] < lowest:
+            return keys
+        return self._passing(self._by_words(weights, "HAVING sum(share) >= ?", lowest), where)[0]
+
+    def _pruned(self, weights: Sequence[TermWeight], k: int, where: FilterNode) -> NDArray[np.int64] | None:
+        """Return the same without the postings of common words, None where that cannot be told or does not pay.
+
+        What the rarest words find gives a score that k entries reach. Words whose highest shares together stay below
+        it can bring in nobody by themselves: an entry must have one of the others, and enough of them. (MaxScore:
+        Turtle and Flood, "Query Evaluation: Strategies and Optimizations", 1995.)
+        """
+        rarest_first = sorted(weights, key=lambda weight: weight.entries)
+        reach = np.cumsum([weight.entries for weight in rarest_first])
+        if reach[-1] <= _PRUNED_POSTINGS:
+            return None
+        seeds = rarest_first[: max(1, int(np.searchsorted(reach, _PRUNED_POSTINGS)))]
+        keys, _ = self._passing(self._by_words(seeds, "ORDER BY score DESC LIMIT ?", k + _EXTRA_CANDIDATES), where)
+        if len(keys) < k:
+            return None
+        reached = float(np.sort(self._scores(weights, keys))[-k]) * (1.0 - _ROUNDING)
+        bounds = np.cumsum([weight.idf * (BM25_K1 + 1.0) for weight in reversed(rarest_first)])
+        spared = int(np.searchsorted(bounds, reached))
+        if not 0 < spared < len(weights):
+            return None
+        needed = rarest_first[: len(weights) - spared]
+        missing = reached - float(bounds[spared - 1])
+        found = self._by_words(needed, "HAVING sum(share) >= ? LIMIT ?", missing, _PRUNED_POSTINGS)
+        return None if len(found) == _PRUNED_POSTINGS else self._passing(found, where)[0]
+
+    def _passing(
+        self, found: Sequence[tuple[int, float]], where: FilterNode
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return keys and scores of those of *found* that pass."""
+        keys = np.array([key for key, _ in found], dtype=np.int64)
+        scores = np.array([score for _, score in found])
+        if matches_everything(where) or not len(keys):
+            return keys, scores
+        passing = self.passing(keys, where)
+        return keys[passing], scores[passing]
+
     def _ranked(
         self, keys: NDArray[np.int64], scores: NDArray[np.float64], k: int, min_score: float | None = None
     ) -> Ranking:
@@ -463,10 +509,13 @@ class SearchIndexReader:
         )
         return {term: (number, count) for term, number, count in rows if count}
 
-    def _weights(self, terms: Sequence[str]) -> list[tuple[int, float]]:
-        """Return number and weight of each distinct term in use, in order of text."""
+    def _weights(self, terms: Sequence[str]) -> list[TermWeight]:
+        """Return each distinct term in use, in order of text."""
         found = self._frequencies(terms)
-        return [(found[term][0], idf(self._head.entries, found[term][1])) for term in sorted(found)]
+        return [
+            TermWeight(found[term][0], found[term][1], idf(self._head.entries, found[term][1]))
+            for term in sorted(found)
+        ]
 
     def _average(self) -> float:
         (total,) = fetch_one(
@@ -474,7 +523,7 @@ class SearchIndexReader:
         )
         return int(total) / self._head.entries
 
-    def _by_words(self, weights: Sequence[tuple[int, float]], end: str, bound: float) -> list[tuple[int, float]]:
+    def _by_words(self, weights: Sequence[TermWeight], end: str, *bound: float) -> list[tuple[int, float]]:
         """Return (key, score summed by the server) of entries with a term of *weights*."""
         share = f"w.idf * p.count * {BM25_K1 + 1} / (p.count + {BM25_K1} * ({1 - BM25_B} + {BM25_B} * p.length / ?))"
         return fetch_all(
@@ -484,13 +533,13 @@ class SearchIndexReader:
             " JOIN postings AS p ON p.namespace = ? AND p.term = w.term) AS shares GROUP BY key " + end,
             (
                 self._average(),
-                json.dumps([{"term": number, "idf": weight} for number, weight in weights]),
+                json.dumps([{"term": weight.number, "idf": weight.idf} for weight in weights]),
                 self._head.key,
-                bound,
+                *bound,
             ),
         )
 
-    def _scores(self, weights: Sequence[tuple[int, float]], keys: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _scores(self, weights: Sequence[TermWeight], keys: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return BM25 of *keys* as the index in memory adds it up: term by term, in order of their text."""
         scores = np.zeros(len(keys))
         if not weights or not len(keys):
@@ -500,7 +549,7 @@ class SearchIndexReader:
             f"SELECT p.term, p.key, p.count, p.length FROM {self._connection.dialect.wanted_keys}"
             " postings AS p ON p.namespace = ? AND p.key = wanted.value"
             " AND p.term IN (SELECT jsonb_array_elements_text(?::jsonb)::int)",
-            (json_array(keys.tolist()), self._head.key, json_array([number for number, _ in weights])),
+            (json_array(keys.tolist()), self._head.key, json_array([weight.number for weight in weights])),
         )
         if not rows:
             return scores
@@ -508,7 +557,7 @@ class SearchIndexReader:
         terms, owners, counts, lengths = np.array(rows, dtype=np.int64).T
         place_of = {key: place for place, key in enumerate(keys.tolist())}
         places = np.fromiter(map(place_of.__getitem__, owners.tolist()), dtype=np.int64, count=len(owners))
-        for number, weight in weights:
-            hit = terms == number
-            scores[places[hit]] += bm25_shares(weight, counts[hit], lengths[hit], average)
+        for weight in weights:
+            hit = terms == weight.number
+            scores[places[hit]] += bm25_shares(weight.idf, counts[hit], lengths[hit], average)
         return scores
