@@ -17,7 +17,7 @@ import pytest
 from tellback.agent.assistant.cli.app import run_command_line
 from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer
 from tellback.memory import Message
-from tellback.memory.tables.operation_log import OperationLogTables, m001_operation_log
+from tellback.memory.tables.operation_log import OperationLogTables, m001_operation_log, m002_user_names
 from tellback.vectorstore import Finding, TableComponent
 from tellback.vectorstore.sqlite import atomic_write
 from tests.support.command_line import CommandLine
@@ -147,12 +147,15 @@ def test_a_damaged_file_header_is_reported_in_one_line_with_exit_code_3(tellback
 def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the program a newer version, whose operation log has one more migration."""
 
-    def m002_noisier(connection) -> None:
+    def m003_noisier(connection) -> None:
         connection.execute("UPDATE operations SET kind = kind || '!'")
 
     def newer_tables(self: OperationLogTables) -> None:
         TableComponent.__init__(
-            self, "operations", (m001_operation_log, m002_noisier), ("operations", "operation_changes")
+            self,
+            "operations",
+            (m001_operation_log, m002_user_names, m003_noisier),
+            ("operations", "operation_changes"),
         )
 
     monkeypatch.setattr(OperationLogTables, "__init__", newer_tables)
