@@ -23,6 +23,8 @@ class Entry:
     packages: tuple[str, ...] = ()
     shared: bool = False
     """It asks the embedder that all of a run share."""
+    texts: bool = False
+    """It embeds texts without date and speaker, too."""
     options: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
     """It gives everything, and is not cut to equal k and tokens."""
@@ -55,7 +57,7 @@ ENTRIES: tuple[Entry, ...] = (
          "as it is installed; with lines that a model wrote once, where the data has them", options={"lines": "1"}),
     _own("tellback-words", "Tellback without an embedder", "tellback_memory:TellbackWords", "words alone"),
     _own("tellback+shared", "Tellback", "tellback_memory:Tellback", "the embedder that all share, as an unknown one",
-         shared=True),
+         shared=True, texts=True),
     _own("chroma+shared", "Chroma", "chroma:Chroma", _SAME, packages=("chromadb==1.5.9", "openai"), shared=True),
     _own("lancedb", "LanceDB, full text", "lancedb_store:FullText", "its own full-text index; " + _LINE,
          packages=("lancedb==0.40.0", "pandas")),
@@ -109,4 +111,4 @@ def entry_of(name: str) -> Entry:
     module, _, cls = place.partition(":")
     if not module or not cls:
         raise DataError(f"no system {name}: {', '.join(BY_KEY)}, or module:Class of your own")
-    return Entry(place.replace(":", ".") + (SHARED if shared else ""), cls, place, "yours", shared=shared)
+    return Entry(place.replace(":", ".") + (SHARED if shared else ""), cls, place, "yours", shared=shared, texts=True)

@@ -103,7 +103,7 @@ def _corpus(
 ) -> None:  # fmt: skip
     shared = server if entry.shared else None
     if shared is not None:  # so that systems find texts embedded
-        shared.vectors([text for item in corpus.items for text in (item.line, item.text)])
+        shared.vectors([text for item in corpus.items for text in (item.line, item.text)[: 1 + entry.texts]])
         shared.vectors([one.question.text for one in asked])
     settings = replace(
         shared.settings(work) if shared else Settings(work),
