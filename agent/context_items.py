@@ -100,6 +100,7 @@ class Grounding:
 
     - *abstain* is the reason to doubt the items: they are not about the question ("nothing"), or by or about somebody
       else ("other").
+    - *now* is the time at the user's, None where it is not told.
     - *remembers*: this turn will be stored. *redact* returns a text as it would be stored.
     - *analyzer* makes words comparable in the memory's language. *similarities* compares texts with a question by
       meaning; it returns None where it cannot.
@@ -108,6 +109,7 @@ class Grounding:
     question: str = ""
     items: tuple[ContextItem, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    now: datetime | None = None
     remembers: bool = False
     analyzer: Analyzer | None = None
     redact: Callable[[str], str] | None = None

@@ -1,8 +1,8 @@
 """Quotes that answer a question without a model: chosen from recalled items, character for character. Pure but for the
 comparison by meaning, which the grounding brings.
 
-Questions are recognized by rules for a few languages. A wrong guess costs little: a question taken for a statement is
-stored and acknowledged, a statement taken for a question is stored and answered with quotes about it.
+A wrong guess at what is a question costs little: a question taken for a statement is stored and acknowledged, a
+statement taken for a question is stored and answered with quotes about it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tellback.memory.internals import (
     MAX_COMPARED,
     QUOTE_LIMIT,
     AnswerSentence,
+    analyze_text,
     best_sentences,
     lexicon_for,
     quoted_text,
@@ -25,24 +26,6 @@ from tellback.memory.internals import (
 )
 from tellback.vectorstore import Analyzer
 
-# Question marks: Latin, full width, Arabic, doubled, Greek.
-_QUESTION_MARK = re.compile("[?\uff1f\u061f\u2047\u037e](?=[\\s\"'\u201d\u2019\u00bb)\\]]|$)")
-_LEADING_WORDS = re.compile(
-    r"(?:[\W_]+|(?:and|but|so|then|ok|okay|well|hey|hi|hello|please|now|also|tellback)\b(?!'))*", re.IGNORECASE
-)
-_QUESTION_SUBJECTS = (
-    r"i|you|he|she|it|we|they|there|this|that|these|those|the|my|your|our|his|her|their|any\w*|some\w*|every\w*|all"
-)
-_QUESTION_START = re.compile(
-    r"(?:who|whom|whose|what|when|where|why|which|how)(?:'s|'re|'d|'ll)?\b"
-    rf"|(?:do|does|did|is|are|was|were|am|can|could|will|would|should|shall|has|have|had)\s+(?:{_QUESTION_SUBJECTS})\b"
-    r"|(?:tell|remind|show)\s+me\b(?!\s+to\b)|(?:list|find|search|summari[sz]e|explain|describe|quote)\s"
-    r"|(?:wer|wen|wem|wessen|wann|wohin|woher|warum|wieso|weshalb|welche[rsnm]?)\b"
-    r"|(?:qui|quoi|quand|où|pourquoi|combien|quels?|quelles?|est-ce)\b"
-    r"|(?:quién|quiénes|qué|cuándo|dónde|cómo|cuánto|cuál|cuáles)\b"
-    r"|(?:quando|dove|perché|quanto|quale|quali|quem|onde|qual|quais)\b",
-    re.IGNORECASE,
-)
 _ASKS_WHAT_WAS_SAID = re.compile(
     r"\b(?:what did (?:i|we) (?:say|tell|note|write|do)|was (?:habe ich|haben wir)"
     r"|qué (?:dije|hice|dijimos|hicimos))\b",
@@ -50,17 +33,11 @@ _ASKS_WHAT_WAS_SAID = re.compile(
 )
 _NAMING = "name named call called"
 """Words that ask for a name and are no topic."""
-_STATEMENT = re.compile(r"(?:when|where|how|what)\b.*,|(?:list|find|quote)\s.*\b(?:is|was|are|were)\b", re.IGNORECASE)
 
 
 def is_question(text: str) -> bool:
-    """Return whether *text* asks something: a question mark that ends a sentence, or words that begin a question."""
-    bare = text.strip()
-    if _QUESTION_MARK.search(bare):
-        return True
-    opening = bare[len(_LEADING_WORDS.match(bare)[0]) :]  # type: ignore[index]  # it matches the empty text too
-    # "When I was young, we lived in Porto." and "What a day!" begin like questions and state something.
-    return bool(_QUESTION_START.match(opening)) and not opening.endswith("!") and not _STATEMENT.match(opening)
+    """Return whether *text* asks something, or tells to do something, rather than that it states something."""
+    return analyze_text(text).asks
 
 
 _WHOLE_LENGTH = 240
@@ -73,7 +50,6 @@ _NEARLY_AS_GOOD = 0.05
 """How far the score of a second sentence may be below the first, for both to be quoted."""
 _LISTED_PASSAGES = 3
 """Passages of documents quoted where several things are asked for: each of them is a list by itself."""
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +102,7 @@ class QuoteSelector:
         pair = _pair_in_time(best, candidates)
         if pair is not None:
             return self._quotes_in_time(question, best, pair, grounding)
-        change = next((item for item in candidates if item.likely_change and item.later_than == best.id), None)
+        change = next((item for item in candidates if item.later_than == best.id), None)
         if change is not None and self._quotes > 1 and _day(change) != _day(best):
             later = f"Later, on {_day(change)}: " if _day(change) else "Later: "
             return [Quote(first), Quote(self._quote(question, change, grounding), later)]
@@ -264,10 +240,7 @@ def _day(item: Sourced) -> str:
 
 def _is_stored_question(item: ContextItem) -> bool:
     """Return whether *item* is a question of an earlier conversation, which answers nothing."""
-    if item.lane != "conversation":
-        return False
-    marked = any(mark in item.text for mark in _QUESTION_MARKS)
-    return item.text.rstrip().endswith(_QUESTION_MARKS) if marked else is_question(item.text)
+    return item.lane == "conversation" and not analyze_text(item.text).utterance.kind.is_evidence
 
 
 def _comparable_text(text: str) -> str:

@@ -354,6 +354,7 @@ class AgentRun:
                 question=self._prompt.text,
                 items=assembled.items,
                 abstain=gathered.abstain,
+                now=self._settings.clock().astimezone(self._settings.zone),
                 remembers=self._stores,
                 analyzer=self._components.reader.analyzer,
                 redact=None if memory is None else memory.redacted,

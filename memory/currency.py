@@ -1,22 +1,30 @@
-"""Currency: which of several statements holds at the time that a question asks for.
+"""Currency: which of two statements holds, and which of several at the time that a question asks for.
 
-A statement gains where it stands behind an older one of its topic that is near to the question, where it tells of a
-change, and loses where it is a plan, a joke or no statement at all. How much is fitted on the hands by
+``replaces`` is the one judge of two statements: recall, writing, conflicts, the profile and chat ask it, and differ in
+their bounds alone (``Bounds``). Its weights and bounds are fitted by ``python -m benchmarks train judge``.
+
+Of several, a statement gains where it stands behind an older one of its topic that is near to the question, where it
+tells of a change, and loses where it is a plan, a joke or no statement at all. How much is fitted on the hands by
 ``python -m benchmarks train weights``: once for questions about now, once for those about a time that is past. A topic
 is a part of the line that says what a memory is about; without lines, the nearness of two texts stands for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from math import exp
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.analysis.heads import head
+from tellback.memory.analysis.texts import NOT_FACTUAL, Trait
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -67,8 +75,8 @@ def currency_features(statements: Statements) -> dict[str, Floats]:
     if known:
         vectors = np.array([statements.vectors[i] for i in known])
         for name, shares in {**head("modality").shares(vectors), **head("change").shares(vectors)}.items():
-            if name in told:
-                told[name][known] = shares
+            if (told_as := "plan" if name == "supposed" else name) in told:
+                told[told_as][known] += shares
             elif name == "holds":
                 holds[known] = shares
         near[np.ix_(known, known)] = np.clip((vectors @ vectors.T - _UNRELATED) / (1 - _UNRELATED), 0.0, 1.0)
@@ -80,3 +88,107 @@ def currency_features(statements: Statements) -> dict[str, Floats]:
         "newer near": (near * older * relevance).max(axis=1, initial=0.0),
         **told,
     }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """A statement as the judge sees it: its *terms* in their order, who it is about, and what of.
+
+    *holds* is the probability that it says how things are, *change* that it tells of a change: by the heads over its
+    vector, else by letters (``Claim.of_traits``). *subject* is that of ``AnalyzedText``, *topics* are the parts of its
+    line, *time* is in microseconds.
+    """
+
+    terms: Sequence[Hashable]
+    holds: float
+    change: float
+    subject: str | None = None
+    topics: AbstractSet[str] = frozenset()
+    time: int = 0
+
+    @classmethod
+    def of_traits(
+        cls,
+        terms: Sequence[Hashable],
+        traits: Trait,
+        subject: str | None = None,
+        topics: AbstractSet[str] = frozenset(),
+        time: int = 0,
+    ) -> Claim:
+        """Return the claim of a text that has these *traits*."""
+        return cls(terms, float(not traits & NOT_FACTUAL), float(bool(traits & Trait.CHANGE)), subject, topics, time)
+
+    def by_vector(self, vector: NDArray[np.float32]) -> Claim:
+        """Return the same with what the heads tell of its *vector*."""
+        holds = head("modality").shares(vector[None])["holds"][0]
+        return replace(self, holds=float(holds), change=float(head("change").shares(vector[None])["change"][0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Probabilities that ``replaces`` must reach, each chosen by the trainer for a precision on hands left out.
+
+    *marks*: an older statement is called outdated. *proposes*: a person or client is asked. *conflicts*: two
+    statements are listed as ones that cannot both hold.
+    """
+
+    marks: float
+    proposes: float
+    conflicts: float
+
+
+PAIR_FEATURES: Final = ("same line", "other line", "near", "shared", "frame", "change", "holds")
+_MIN_FRAME: Final = 1 / 3
+"""Share of the longer statement's terms that two of one frame have in common."""
+_JUDGE_FILE: Final = Path(__file__).with_name("currency.json")
+_TOLD: Final = 0.5
+_DOUBTFUL: Final = 0.2
+"""Probability that a statement holds below which it replaces nothing, and is replaced by nothing."""
+
+
+def replaces(older: Claim, newer: Claim, near: float | None = None) -> float:
+    """Return the probability that *newer* says what *older* said, otherwise: that *older* holds no longer.
+
+    *near* is the cosine of their vectors by the E5 encoder, None where there are none. The probability is 0 where they
+    are about two people, or where either does not say how things are.
+    """
+    if older.subject and newer.subject and older.subject != newer.subject:
+        return 0.0
+    if (older.subject == "" and newer.subject) or (newer.subject == "" and older.subject):
+        return 0.0
+    if min(older.holds, newer.holds) < _DOUBTFUL or not older.terms or not newer.terms:
+        return 0.0
+    values = pair_features(older, newer, near)
+    weights = _judge()["words" if near is None else "vectors"]
+    return 1 / (1 + exp(-weights["bias"] - sum(weights[name] * value for name, value in values.items())))
+
+
+def bounds(*, by_meaning: bool) -> Bounds:
+    """Return the bounds of the judge for statements that have vectors (*by_meaning*), or words alone."""
+    return Bounds(**_judge()["vectors bounds" if by_meaning else "words bounds"])
+
+
+def pair_features(older: Claim, newer: Claim, near: float | None) -> dict[str, float]:
+    """Return the ``PAIR_FEATURES`` of two statements, each about in [0, 1]."""
+    mine, theirs = set(newer.terms), set(older.terms)
+    shared = mine & theirs
+    begins_alike = older.terms[0] in mine and (newer.terms[0] in theirs or newer.change >= _TOLD)
+    frame = begins_alike and not {newer.terms[-1], older.terms[-1]} & shared
+    has_lines = bool(older.topics) and bool(newer.topics)
+    same = not older.topics.isdisjoint(newer.topics)
+    common, holds = len(shared) / max(len(mine), len(theirs)), min(older.holds, newer.holds)
+    return {
+        "same line": float(same),
+        "other line": float(has_lines and not same),
+        "near": near or 0.0,
+        "shared": common,
+        "frame": float(frame and common >= _MIN_FRAME),
+        "change": newer.change,
+        "holds": holds,
+    }
+
+
+@cache
+def _judge() -> Mapping[str, Mapping[str, float]]:
+    judge: dict[str, dict[str, float]] = json.loads(_JUDGE_FILE.read_text("utf-8"))
+    return judge

@@ -1,5 +1,7 @@
 """The names of ``tellback.memory.internals``; the package imports each when it is first used."""
 
+from .analysis.texts import analyze_text as analyze_text
+from .analysis.texts import with_utterance as with_utterance
 from .backup_files import is_backup_due as is_backup_due
 from .backup_files import try_lock as try_lock
 from .backup_files import was_tried as was_tried
@@ -78,8 +80,6 @@ from .results import TermMatch as TermMatch
 from .retrieval.languages.dates import with_days as with_days
 from .retrieval.languages.lexicon import analyzer_language as analyzer_language
 from .retrieval.languages.lexicon import lexicon_for as lexicon_for
-from .retrieval.languages.utterances import classify_utterance as classify_utterance
-from .retrieval.languages.utterances import with_utterance as with_utterance
 from .runtime import run_in_thread as run_in_thread
 from .secrets.scanner import REDACTION_OPENING as REDACTION_OPENING
 from .secrets.scanner import find_secrets as find_secrets

@@ -14,7 +14,7 @@ from tellback.agent.context.model_question import ask_model, storing_ledger
 from tellback.agent.errors import ArgumentError
 from tellback.agent.providers.base import Provider, Request
 from tellback.memory import Judge, Memory, Message
-from tellback.memory.internals import ReplacementCandidates, classify_utterance, is_remote
+from tellback.memory.internals import ReplacementCandidates, analyze_text, is_remote
 
 if TYPE_CHECKING:
     from tellback.memory.internals import ReplacementJudge
@@ -57,7 +57,7 @@ def _is_stated(memory: Memory) -> bool:
     """Return whether *memory* is a person's own statement: no answer of a model, no question."""
     if memory.role in ("assistant", "tool"):
         return False
-    kind = memory.utterance or (classify_utterance(memory.text).kind if memory.kind == "turn" else None)
+    kind = memory.utterance or (analyze_text(memory.text).utterance.kind if memory.kind == "turn" else None)
     return kind is None or kind.is_evidence
 
 

@@ -23,7 +23,7 @@ from tellback.agent.context_items import AnswerCitation, Grounding
 from tellback.agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
 from tellback.agent.quoting import QuoteSelector, is_question
 from tellback.agent.results import StopReason
-from tellback.memory.internals import QUOTE_LIMIT, UtteranceKind, classify_utterance, with_days
+from tellback.memory.internals import QUOTE_LIMIT, UtteranceKind, analyze_text, with_days
 
 NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
 NO_COMMANDS_TEXT = "That takes a model. Without one, I keep what you tell me and answer questions with quotes of it."
@@ -39,13 +39,18 @@ _ABOUT_ASSISTANT = re.compile(
     r"|qué puedes hacer|quién eres)\b(?: for me| exactly| here)?\W*",
     re.IGNORECASE,
 )
+_ASKS_DAY = re.compile(
+    r"\W*(?:what(?:'s| is)? (?:the )?(?:day|date|time)(?: is it| is today)?(?: today| now)?|welcher tag ist heute"
+    r"|wie spät ist es|qué (?:día|hora) es(?: hoy)?|quel jour on est|quelle heure est-il)\W*",
+    re.IGNORECASE,
+)
 _GREETING = re.compile(
     r"\W*(?:hi|hiya|hello|hey|good (?:morning|day|afternoon|evening)|morning|hallo|moin|servus"
     r"|guten (?:morgen|tag|abend)|hola|buen[oa]s (?:días|tardes|noches)|bonjour|salut)\b",
     re.IGNORECASE,
 )
 NOTHING_FOUND_TEXT = "Nothing here is about this."
-DOUBTFUL_TEXT = "I am not sure this is about it; the nearest is:"
+DOUBTFUL_TEXT = "I do not know that; the nearest is:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
 _ECHO_LENGTH = 200
 _STRONG = re.compile(r"(?<![*\w`])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![*\w`])")
@@ -74,10 +79,13 @@ class QuotingProvider:
         grounding = request.grounding or Grounding()
         users = [message.text for message in request.messages if message.role == "user"]
         question = (grounding.question or "".join(users[-1:])).strip()
-        if grounding.remembers and _ABOUT_ASSISTANT.fullmatch(question):
+        if grounding.now is not None and _ASKS_DAY.fullmatch(question):
+            yield TextPiece(f"It is {grounding.now:%A}, {grounding.now.day} {grounding.now:%B %Y, %H:%M}.")
+            yield StoredReply(note="nothing to note")
+        elif grounding.remembers and _ABOUT_ASSISTANT.fullmatch(question):
             yield TextPiece(ABOUT_TEXT)
             yield StoredReply(note="nothing to note")
-        elif grounding.remembers and not is_question(question):
+        elif (grounding.remembers and not is_question(question)) or _chats(question):
             text, note = _acknowledgement(question, grounding)
             yield TextPiece(text)
             yield StoredReply(note=note)
@@ -88,14 +96,14 @@ class QuotingProvider:
 
     async def _quote(self, question: str, grounding: Grounding) -> AsyncGenerator[Delta, None]:
         quotes = await self._selector.choose(question, grounding)
-        asks_to_do = classify_utterance(question).kind == UtteranceKind.COMMAND
+        asks_to_do = analyze_text(question).utterance.kind == UtteranceKind.COMMAND
         if asks_to_do and not self._selector.is_about(quotes, grounding):
             yield TextPiece(NO_COMMANDS_TEXT)
             quotes = []
         elif not quotes:
             yield TextPiece(NOTHING_FOUND_TEXT)
         elif grounding.abstain is not None:
-            yield TextPiece(_doubt_in_words(grounding) + "\n")
+            yield TextPiece(_doubt_in_words(grounding) + " ")
         # Numbered as they are shown: a reader of the answer sees no other numbers.
         cited = [replace(quote.citation, number=number) for number, quote in enumerate(quotes, start=1)]
         language = grounding.analyzer.language if grounding.analyzer is not None else "english"
@@ -111,6 +119,10 @@ class QuotingProvider:
             for citation in same:
                 yield CitationPiece(citation)
         yield StoredReply(note="quoted" if quotes else "nothing found")
+
+
+def _chats(text: str) -> bool:
+    return analyze_text(text).utterance.kind == UtteranceKind.SMALL_TALK
 
 
 def _shown_quote(citation: AnswerCitation, language: str) -> str:
@@ -131,7 +143,7 @@ def _shown_quote(citation: AnswerCitation, language: str) -> str:
 
 def _acknowledgement(text: str, grounding: Grounding) -> tuple[str, str]:
     """Return the reply to *text*, which is no question, and the note that history keeps in its place."""
-    kind = classify_utterance(text).kind
+    kind = analyze_text(text).utterance.kind
     if kind.is_evidence:
         kept = text if grounding.redact is None else grounding.redact(text)
         words = " ".join(kept.split())

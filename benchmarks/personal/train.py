@@ -1,4 +1,4 @@
-"""Command ``python -m benchmarks train``: fit what recall learned, in the order encoder, heads, weights.
+"""Command ``python -m benchmarks train``: fit what recall learned: encoder, heads, weights, judge, confidence.
 
 The *encoder*'s matrix is fitted to topics that several writers invented; the others are in modules of their own.
 
@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.personal.hands import DATA
+from benchmarks.personal.train_confidence import train_confidence
 from benchmarks.personal.train_heads import train_heads
+from benchmarks.personal.train_judge import train_judge
 from benchmarks.personal.train_weights import train_weights
 from tellback.memory import E5Encoder, run_sync
 from tellback.memory.embedders.e5_head import E5Head
@@ -33,6 +35,7 @@ _DECAY = 1e-2
 _QUESTIONS, _OTHERS = 256, 0.3
 """Questions of a step, and the share of all other notes that they are told apart from."""
 
+_PARTS = ("encoder", "heads", "weights", "judge", "confidence")
 Floats = NDArray[np.float32]
 
 
@@ -139,13 +142,15 @@ def found(topics: TopicVectors, head: E5Head | None) -> tuple[float, float]:
 
 def add_command(commands: Any) -> None:
     """Add ``train`` to the commands."""
-    command = commands.add_parser("train", help="fit what recall learned: encoder, heads, weights")
-    command.add_argument("parts", nargs="*", choices=("encoder", "heads", "weights", []), help="all, if none is named")
+    command = commands.add_parser("train", help=f"fit what recall learned: {', '.join(_PARTS)}")
+    command.add_argument("parts", nargs="*", choices=(*_PARTS, []), help="all, if none is named")
     command.set_defaults(run=_run)
 
 
 def _run(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]) -> int:
-    for name, train in {"encoder": train_encoder, "heads": train_heads, "weights": train_weights}.items():
+    for name, train in zip(
+        _PARTS, (train_encoder, train_heads, train_weights, train_judge, train_confidence), strict=True
+    ):
         if not given.parts or name in given.parts:
             train(print)
     return 0

@@ -8,8 +8,9 @@ writer after the other.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +20,27 @@ from tellback.memory import E5Encoder, run_sync
 from tellback.memory.analysis.heads import Head, letter_groups, save_heads
 
 CLASSES = {
-    "modality": ("holds", "past", "plan", "unreal", "nothing"),
+    "kind": ("statement", "stating question", "stating command", "question", "command", "small talk"),
+    "topic": ("none", "name", "home", "work", "family", "health", "preferences", "possessions", "routines"),
+    "modality": ("holds", "past", "plan", "supposed", "unreal", "nothing"),
     "change": ("same", "change"),
     "time": ("now", "past", "event"),
 }
+_BY_LETTERS_ALONE = ("kind", "topic")
 SENTENCES, TOPICS = DATA / "sentences", DATA / "topics"
-_STEPS, _RATE = 200, 0.1
+_STEPS, _RATE = 120, 0.1
 _SPREAD = 8.0
 """Factor of vectors around their mean, so that one decay suits vectors and groups of letters."""
-_DECAY, _DECAY_OF_LETTERS = 3.0, 1.0
+_DECAY, _DECAY_OF_LETTERS, _DECAY_OF_TOPICS = 3.0, 1.0, 0.3
+_TOPICS_OF_KINDS = 4
+"""Of so many topics one shows kinds of utterances: its notes and questions would outweigh commands and small talk."""
+_FOLDS = 4
+"""Groups of writers, each left out once."""
 """Weight of the squares of a head's weights beside the sum of losses."""
 _NEAR = {
     "past_habit": "past",
     "plan": "plan",
-    "hypothesis": "plan",
+    "hypothesis": "supposed",
     "quotation": "unreal",
     "joke": "unreal",
     "question": "nothing",
@@ -43,7 +51,7 @@ _MODALITY = {
     "past": "past",
     "plan": "plan",
     "wish": "plan",
-    "hypothesis": "plan",
+    "hypothesis": "supposed",
     "joke": "unreal",
     "quotation": "unreal",
 }
@@ -65,7 +73,8 @@ class Example(NamedTuple):
 def examples() -> Iterator[Example]:
     """Yield all examples of all"""
     for path in sorted(TOPICS.glob("*.jsonl")):
-        for topic in map(json.loads, path.read_text("utf-8").splitlines()):
+        for place, topic in enumerate(map(json.loads, path.read_text("utf-8").splitlines())):
+            shows_kind = place % _TOPICS_OF_KINDS == 0
             notes = [(kind, topic[kind], topic["about"]) for kind in ("told", "changed", "again")]
             notes += [(near["kind"], near["text"], near.get("about", "")) for near in topic["near"]]
             for kind, text, about in notes:
@@ -73,29 +82,45 @@ def examples() -> Iterator[Example]:
                     yield Example("modality", _NEAR.get(kind, "holds"), text, path.stem, line)
                     if kind == "changed" or kind in _UNCHANGED:
                         yield Example("change", "change" if kind == "changed" else "same", text, path.stem, line)
+                if shows_kind:
+                    yield Example("kind", "question" if kind == "question" else "statement", text, path.stem)
             for question in topic["questions"]:
+                if shows_kind:
+                    yield Example("kind", "question", question["text"], path.stem)
                 yield Example("time", "past" if question["kind"] == "past" else "now", question["text"], path.stem)
     for path in sorted(SENTENCES.glob("*.jsonl")):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
             is_statement = row["kind"] == "statement"
             modality = _MODALITY[row["modality"]] if is_statement else "nothing"
             yield Example("modality", modality, row["text"], path.stem)
+            yield Example("kind", _kind(row), row["text"], path.stem)
+            if "topic" in row:
+                yield Example("topic", row["topic"], row["text"], path.stem)
             if modality == "holds":
                 yield Example("change", "change" if row["change"] else "same", row["text"], path.stem)
-            if row["kind"] == "question":
+            if row["kind"] == "question" and row.get("asked"):
                 yield Example("time", row["asked"]["time"], row["text"], path.stem)
 
 
+def _kind(row: Mapping[str, Any]) -> str:
+    """Return the kind of utterance of *row*: a musing counts as a statement, which loses nothing."""
+    kind = {"request": "command", "musing": "statement", "small_talk": "small talk"}.get(row["kind"], row["kind"])
+    return f"stating {kind}" if row.get("states") else str(kind)
+
+
 def train_heads(say: Callable[[str], None]) -> None:
-    """Fit all heads and write them; report on each writer left out."""
+    """Fit all heads and write them; report on writers left out."""
     given, vectors_of = list(examples()), _Vectors()
     trained = {}
     for name, classes in CLASSES.items():
         of_head = [example for example in given if example.name == name]
-        trained[name] = _trained(name, classes, of_head, vectors_of.of(of_head), _DECAY, say)
-    letters = np.stack([letter_groups(example.text) for example in of_head])
-    name = f"{name} by letters"
-    trained[name] = _trained(name, classes, of_head, letters, _DECAY_OF_LETTERS, say)
+        if name not in _BY_LETTERS_ALONE:
+            trained[name] = _trained(name, classes, of_head, vectors_of.of(of_head), _DECAY, say)
+        bare = [example for example in of_head if not example.line]
+        letters = np.stack([letter_groups(example.text) for example in bare])
+        name = f"{name} by letters"
+        decay = _DECAY_OF_TOPICS if classes is CLASSES["topic"] else _DECAY_OF_LETTERS
+        trained[name] = _trained(name, classes, bare, letters, decay, say)
     save_heads(trained)
 
 
@@ -107,14 +132,19 @@ def _trained(
     decay: float,
     say: Callable[[str], None],
 ) -> Head:
-    """Return the head of *given*; say how often it is right of each writer who is left out."""
+    """Return the head of *given*; say how often it is right of writers who are left out, and of each class."""
     labels = np.array([classes.index(example.label) for example in given])
-    writers, right = np.array([example.writer for example in given]), []
-    for writer in sorted(set(writers.tolist())):
-        own = writers == writer
-        fitted = fit_head(classes, vectors[~own], labels[~own], decay)
-        right.append(float((_best(fitted, vectors[own]) == labels[own]).mean()))
-    say(f"{name}: {len(labels)} texts, right of each writer left out {' '.join(f'{share:.2f}' for share in right)}")
+    writers = np.array([zlib.crc32(example.writer.encode()) for example in given])
+    if len(set(writers.tolist())) == 1:
+        writers = np.arange(len(given))
+    order = {writer: place % _FOLDS for place, writer in enumerate(sorted(set(writers.tolist())))}
+    fold = np.array([order[writer] for writer in writers.tolist()])
+    best = np.zeros(len(labels), np.int64)
+    for left_out in range(_FOLDS):
+        fitted = fit_head(classes, vectors[fold != left_out], labels[fold != left_out], decay)
+        best[fold == left_out] = _best(fitted, vectors[fold == left_out])
+    found = ", ".join(f"{one} {(best == i)[labels == i].mean():.2f}" for i, one in enumerate(classes))
+    say(f"{name}: {len(labels)} texts, right of writers left out {(best == labels).mean():.3f}; {found}")
     return fit_head(classes, vectors, labels, decay)
 
 

@@ -25,9 +25,9 @@ class EmbedderProfile:
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
     over fifty questions about what hardly anybody notes), *few* the share of it that is subtracted for each factor
-    e below that number, since the best of few chance cosines is lower; *typical* is the cosine of any memory. Doubt
-    counts from them: what a person told proves by how much its cosine is above *unrelated*, and the share of the
-    question's words by *note_words*; a question that is near to everything (above *typical*) proves less, by *generic*.
+    e below that number, since the best of few chance cosines is lower. Doubt
+    counts from there: what a person told proves by how much its cosine is above *unrelated*, and the share of the
+    question's words by *note_words*.
     Below *note_bound* it is doubted; turns between people whose best is *clear* above *unrelated* are not. None: it was
     never measured, and doubt goes by the bounds of the static vectors. Farther than *near* below the bound, nothing is
     even near.
@@ -39,8 +39,6 @@ class EmbedderProfile:
     notes: float = 0.45
     unrelated: float | None = None
     few: float = 0.26
-    typical: float = 0.0
-    generic: float = 0.0
     note_words: float = 0.5
     note_bound: float = 0.05
     clear: float = 0.2
@@ -70,8 +68,6 @@ _KNOWN: Final = {
         notes=1.3,
         unrelated=0.205,
         few=0.18,
-        typical=0.04,
-        generic=2.0,
         note_words=0.0,
         note_bound=-0.01,
     ),

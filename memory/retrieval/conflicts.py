@@ -1,36 +1,32 @@
 """Conflicts: statements that hold now and give one attribute of one subject different values.
 
-Two statements contradict each other where they have one speaker and one subject, share a third of their terms, begin
-alike and end differently: "I live in Lisbon", "I live in Porto". Questions, plans, hypotheses, quotations and past
-habits contradict nothing, and what many may be true of ("I like tea", "I bought a bike") is left out.
-
-Only statements that share a subject and a term are compared, and of a large group of these each with its neighbours in
-time: the cost grows with the statements, not with their pairs.
+The judge of ``memory.currency`` says which statements cannot both hold; of tastes and of what one may have several of,
+both do. Only statements that share a subject and a term are compared, and of a
+large group of these each with its neighbours in time: the cost grows with the statements, not with their pairs.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.texts import NOT_FACTUAL, Trait
+from tellback.memory.currency import Claim, bounds, pair_features, replaces
 from tellback.memory.retrieval.index.record import TextFeature
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.validity import ValidityFilter
 from tellback.memory.retrieval.index.vocabulary import NO_TERM
-from tellback.memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
 
 Terms = tuple[int, ...]
 _MAX_TERMS: Final = 10
 """Terms of a statement; a longer text states several things."""
 _COMPARED_IN_TIME: Final = 24
 """Statements of one subject and term with which one is compared: the next ones in time."""
-_MIN_SHARED: Final = 1 / 3
-"""Share of the terms of the longer statement that the other has, too."""
 
 
 def conflicting_groups(index: RetrievalIndex, validity: ValidityFilter) -> list[list[str]]:
@@ -50,7 +46,10 @@ def conflicting_groups(index: RetrievalIndex, validity: ValidityFilter) -> list[
 
     for row, other in _compared_pairs(index, newest_first, terms):
         first, second = find(row), find(other)
-        if first != second and _contradict(terms[row], terms[other], announced=_announces_change(index, row)):
+        claims = _claim(index, other, terms, times), _claim(index, row, terms, times)
+        traits = _traits(index, other), _traits(index, row)
+        several = bool(traits[0] & traits[1] & Trait.SEVERAL)
+        if first != second and _contradict(*claims, both_may_hold=several):
             leader[second] = first
     groups: defaultdict[int, list[str]] = defaultdict(list)
     for row in newest_first:
@@ -78,9 +77,9 @@ def _row_terms(index: RetrievalIndex, row: int) -> Terms:
 def _subject(index: RetrievalIndex, row: int, terms: Terms) -> tuple[object, ...]:
     """Return what two statements of one subject share: the speaker and a person; of a thing, its first word."""
     features, speaker = int(index.columns["statement_features"][row]), int(index.columns["speaker"][row])
-    if features & StatementFeature.ABOUT_PERSON:
+    if features & Trait.ABOUT_PERSON:
         return (speaker, "person", int(index.columns["subject"][row]))
-    return (speaker, "") if features & StatementFeature.SELF else (speaker, terms[0])
+    return (speaker, "") if features & Trait.SELF else (speaker, terms[0])
 
 
 def _compared_pairs(
@@ -101,17 +100,17 @@ def _compared_pairs(
                     yield row, other
 
 
-def _announces_change(index: RetrievalIndex, row: int) -> bool:
-    return bool(int(index.columns["statement_features"][row]) & StatementFeature.CHANGE)
+def _claim(index: RetrievalIndex, row: int, terms: Mapping[int, Terms], times: Mapping[int, int]) -> Claim:
+    """Return the statement of *row* as the judge sees it; who it is about is compared before."""
+    return Claim.of_traits(terms[row], _traits(index, row), None, index.topics(row), times[row])
 
 
-def _contradict(terms: Terms, others: Terms, *, announced: bool) -> bool:
-    """Return whether two statements share what they are about and differ in what they end with.
+def _traits(index: RetrievalIndex, row: int) -> Trait:
+    return Trait(int(index.columns["statement_features"][row]))
 
-    They begin with a shared word; where the newer one, of *terms*, tells of a change, it may begin with that.
-    """
-    mine, theirs = set(terms), set(others)
-    shared = mine & theirs
-    if others[0] not in shared or not (announced or terms[0] in shared) or {terms[-1], others[-1]} & shared:
-        return False
-    return len(shared) >= _MIN_SHARED * max(len(mine), len(theirs))
+
+def _contradict(older: Claim, newer: Claim, *, both_may_hold: bool) -> bool:
+    """Return whether two statements cannot both hold: alike but for their end, or of one line, and judged so."""
+    alike = pair_features(older, newer, None)
+    of_one_thing = alike["frame"] or alike["same line"]
+    return bool(of_one_thing and not both_may_hold and replaces(older, newer) >= bounds(by_meaning=False).conflicts)

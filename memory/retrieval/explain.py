@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.texts import with_utterance
 from tellback.memory.codec import from_entry
 from tellback.memory.models import Memory
 from tellback.memory.partitions import (
@@ -29,7 +30,6 @@ from tellback.memory.retrieval.candidates import NamespaceSearcher, SearchTarget
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.turn_links import NO_ROW
 from tellback.memory.retrieval.index.vocabulary import NO_TERM
-from tellback.memory.retrieval.languages.utterances import with_utterance
 from tellback.memory.retrieval.query import Query
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 from tellback.memory.retrieval.scoring.scores import RankedCandidate

@@ -1,8 +1,8 @@
 """Profile of the user of a namespace: what they said of themselves and of their relatives, by topic, newest first.
 
-By rules, without a model: the index knows which statements are of whom and tell name, home or work; their other topics
-are told by patterns. A person has one name, home and work at a time, so that an older one counts until a newer one that
-tells of a change. Plans whose end has passed, questions, quotations and what a document says are left out.
+Without a model: the analysis of each statement tells whom it is about and its topics. A person has one name, home and
+work at a time, so that an older one counts until a newer one that tells of a change. Plans whose end has passed,
+questions, quotations and what a document says are left out.
 """
 
 from __future__ import annotations
@@ -18,32 +18,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.people import is_kin, kin_meanings
+from tellback.memory.analysis.texts import ATTRIBUTES, AnalyzedText, Trait, analyze_text
 from tellback.memory.models import Memory, Trust
 from tellback.memory.results import Profile, ProfileEntry, ProfileTopic
 from tellback.memory.retrieval.index.record import TextFeature
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
-from tellback.memory.retrieval.languages.profile_topics import profile_topics
-from tellback.memory.retrieval.languages.statement_patterns import kin_meanings, statement_words
-from tellback.memory.retrieval.languages.statements import (
-    StatementAnalysis,
-    StatementFeature,
-    analyze_statement,
-    is_kin,
-)
 
 MAX_STATEMENTS: Final = 4_000
 """Newest statements of persons that a profile is made of: reading and analyzing so many takes about half a second."""
 _LATEST: Final = 20
 """Newest statements of each attribute that are read for it alone: some of them are plans, or of a time that is past."""
-_OF_PERSONS: Final = (
-    StatementFeature.SELF
-    | StatementFeature.ABOUT_SELF
-    | StatementFeature.ABOUT_PERSON
-    | StatementFeature.OWN_NAME
-    | StatementFeature.OWN_HOME
-    | StatementFeature.OWN_WORK
-)
-_OWN_ATTRIBUTES: Final = StatementFeature.OWN_NAME | StatementFeature.OWN_HOME | StatementFeature.OWN_WORK
+_OF_PERSONS: Final = Trait.SELF | Trait.ABOUT_SELF | Trait.ABOUT_PERSON | ATTRIBUTES
 
 
 def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]:
@@ -53,13 +39,15 @@ def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]
     features = columns["statement_features"]
     asks = (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
     kept = ~asks & ~columns["assistant"] & index.spoken_alone(columns["speaker"])
-    kept &= (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
+    kept &= (features & int(ATTRIBUTES if attributes else _OF_PERSONS)) != 0
+    if attributes:
+        kept &= (features & int(Trait.ABOUT_PERSON)) == 0
     rows, features = rows[kept], features[kept]
     visible = ~index.hidden_utterances(rows)
     rows, features = rows[visible], features[visible]
     newest = np.argsort(-index.statement_times(rows), kind="stable")
     if attributes:
-        latest = [newest[(features[newest] & int(feature)) != 0][:_LATEST] for feature in _OWN_ATTRIBUTES]
+        latest = [newest[(features[newest] & int(feature)) != 0][:_LATEST] for feature in ATTRIBUTES]
         newest = newest[np.isin(newest, np.concatenate(latest))]
     return [index.ids[row] for row in rows[newest[:MAX_STATEMENTS]].tolist()]
 
@@ -69,14 +57,14 @@ class _ProfileStatement:
     """Statement with its analysis and the words for whom it is about ("": the user)."""
 
     memory: Memory
-    analysis: StatementAnalysis
+    analysis: AnalyzedText
     subject: str
 
 
 def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Profile:
     """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries."""
     usable = [memory for memory in memories if _is_usable(memory, now)]
-    analyses = [analyze_statement(memory.text) for memory in usable]
+    analyses = [analyze_text(memory.text) for memory in usable]
     names = _names_of_kin(analyses, (memory.text for memory in usable))
     statements = [
         _ProfileStatement(memory, analysis, subject)
@@ -85,10 +73,7 @@ def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Pr
     ]
     groups: defaultdict[tuple[str, ProfileTopic], list[_ProfileStatement]] = defaultdict(list)
     for statement in statements:
-        topics = profile_topics(statement.memory.text, statement.analysis)
-        if not topics and statement.subject and statement.analysis.is_factual:
-            topics = (ProfileTopic.OTHER,)
-        for topic in topics:
+        for topic in _topics(statement):
             groups[statement.subject, topic].append(statement)
     order = list(ProfileTopic)
     entries: list[ProfileEntry] = []
@@ -98,6 +83,16 @@ def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Pr
         entries += of_topic[:limit]
         omitted += len(of_topic[limit:])
     return Profile(tuple(entries), omitted, len(memories))
+
+
+def _topics(statement: _ProfileStatement) -> tuple[ProfileTopic, ...]:
+    """Return the topics of a statement; a plan is one whatever it is about, a past habit or a joke is of none."""
+    analysis = statement.analysis
+    if analysis.traits & Trait.PLAN:
+        return (ProfileTopic.PLANS,)
+    if not analysis.topics and statement.subject and analysis.is_factual and not analysis.asks:
+        return (ProfileTopic.OTHER,)
+    return analysis.topics
 
 
 def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_ProfileStatement]) -> list[ProfileEntry]:
@@ -114,7 +109,7 @@ def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_ProfileSta
             continue
         wordings.add(words)
         entries.append(ProfileEntry(subject, topic, memory, since, until))
-        if topic.is_attribute and statement.analysis.features & StatementFeature.CHANGE:
+        if topic.is_attribute and memory.valid_to is None and statement.analysis.traits & Trait.CHANGE:
             changed = since
     return sorted(entries, key=lambda entry: entry.until is not None)  # an ending is a new record of an old statement
 
@@ -129,10 +124,10 @@ def _is_usable(memory: Memory, now: datetime) -> bool:
 def _named() -> re.Pattern[str]:
     """Return the pattern of a kin word and the name that it is said to have: "my husband is called Marek"."""
     naming = "['\u2019]s name is|is called|is named|heißt|heisst|se llama"
-    return re.compile(rf"\b({statement_words('kin')}) ?(?i:{naming}) ([^\W\d_]+)", re.IGNORECASE)
+    return re.compile(rf"\b({'|'.join(kin_meanings())}) ?(?i:{naming}) ([^\W\d_]+)", re.IGNORECASE)
 
 
-def _names_of_kin(analyses: Iterable[StatementAnalysis], texts: Iterable[str]) -> dict[str, str]:
+def _names_of_kin(analyses: Iterable[AnalyzedText], texts: Iterable[str]) -> dict[str, str]:
     """Return the words for each relative by the name and, where only one is known, by the kin word: "sister Ana"."""
     words: dict[str, str] = {}
     of_kin: defaultdict[str, set[str]] = defaultdict(set)
@@ -146,12 +141,12 @@ def _names_of_kin(analyses: Iterable[StatementAnalysis], texts: Iterable[str]) -
     return words | {kin: words[next(iter(names))] for kin, names in of_kin.items() if len(names) == 1}
 
 
-def _subject(analysis: StatementAnalysis, names: dict[str, str]) -> str | None:
+def _subject(analysis: AnalyzedText, names: dict[str, str]) -> str | None:
     """Return the words for whom a statement is about, "" for the user; None for a thing or somebody unknown."""
     person = analysis.subject
-    if analysis.features & _OWN_ATTRIBUTES:
+    if analysis.traits & Trait.NAME and analysis.traits & Trait.SELF:
         return ""  # "Hi, I'm Clara" is about Clara, who speaks
     if person:
         return names.get(person, person if is_kin(person) else None)
-    is_own = analysis.features & (StatementFeature.SELF | StatementFeature.ABOUT_SELF)
+    is_own = analysis.traits & (Trait.SELF | Trait.ABOUT_SELF)
     return "" if is_own else None

@@ -15,7 +15,6 @@ from tellback.memory.retrieval.index.record import ROLES
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.languages.dates import find_dates
 from tellback.memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
-from tellback.memory.retrieval.languages.statement_patterns import statement_pattern
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
@@ -154,6 +153,8 @@ def in_first_person(text: str, name: str, lexicon: Lexicon) -> str:
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_ASKS_DIGITS = re.compile(r"\b(?:number(?! of)|\w*nummer|número|pin|iban|post ?code|plz)\b", re.IGNORECASE)
+_INSTEAD = re.compile(r"\b(?:instead|in place|(?:an)?statt|en vez|en lugar)\b", re.IGNORECASE)
 _COMMAS = " ,\uff0c"
 _GENITIVE = re.compile("['\u2019]s?$")
 
@@ -195,7 +196,7 @@ def analyze_question(
         only_when=only_when,
         asked=question,
         excluded=excluded,
-        asks_digits=statement_pattern("asks_digits").search(question) is not None,
+        asks_digits=_ASKS_DIGITS.search(question) is not None,
         proper_terms=frozenset(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))
         ),
@@ -208,7 +209,7 @@ def excluded_terms(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[
     *terms* is the analyzer's split of a text into terms.
     """
     excluded = [match.group().strip(_COMMAS) for match in lexicon.exclusion.finditer(text)]
-    aside = [words for words in excluded if statement_pattern("instead").match(words) is None]
+    aside = [words for words in excluded if _INSTEAD.match(words) is None]
     return frozenset(term for words in aside for term in terms(words.partition(" ")[2]))
 
 

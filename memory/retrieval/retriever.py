@@ -43,7 +43,6 @@ from tellback.memory.retrieval.index.index_sync import IndexSynchronizer
 from tellback.memory.retrieval.index.record_batch import RecordExtractor
 from tellback.memory.retrieval.index.validity import ValidityFilter, combine_filters
 from tellback.memory.retrieval.languages.lexicon import lexicon_for
-from tellback.memory.retrieval.languages.statements import may_hold_of_several
 from tellback.memory.retrieval.long_question import shorten_question
 from tellback.memory.retrieval.query import Query, RecallOptions
 from tellback.memory.retrieval.query_analysis import (
@@ -199,7 +198,7 @@ class Retriever:
         with indexes.store.view([partition]) as view, indexes.index(view, partition, conversation=True) as index:
             for ids in conflicting_groups(index, validity):
                 entries = (entry for entry in view.get(ids, namespace=partition) if entry is not None)
-                memories = tuple(memory for memory in map(from_entry, entries) if not may_hold_of_several(memory.text))
+                memories = tuple(map(from_entry, entries))
                 if len(memories) > 1:
                     conflicts.append(Conflict(memories))
                 if len(conflicts) == limit:

@@ -13,13 +13,13 @@ from datetime import tzinfo
 from types import MappingProxyType
 from typing import Final
 
+from tellback.memory.analysis.texts import with_utterance
 from tellback.memory.codec import from_entry
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.errors import DuplicateKey
 from tellback.memory.models import Actor, Memory, MemoryChange
 from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.results import KNOWN, Outcome, Report
-from tellback.memory.retrieval.languages.utterances import with_utterance
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys
 from tellback.memory.tables.operation_log import OperationLog, least_trusted_actor
 from tellback.memory.tables.tombstones import Tombstones

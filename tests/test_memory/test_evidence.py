@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tellback.memory import LongTermMemory, Memory, Message, run_sync
-from tellback.memory.internals import Outcome, RecallStage, UtteranceKind, classify_utterance
+from tellback.memory.internals import Outcome, RecallStage, UtteranceKind, analyze_text
 from tellback.vectorstore import open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -66,7 +66,7 @@ def found(memory: LongTermMemory, question: str, **options: bool) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in KINDS.items() for text in texts])
 def test_rules_determine_the_kind_of_an_utterance(kind: UtteranceKind, text: str) -> None:
-    assert classify_utterance(text).kind == kind
+    assert analyze_text(text).utterance.kind == kind
 
 
 def test_a_question_is_not_recalled_but_its_words_find_the_answer(memory):

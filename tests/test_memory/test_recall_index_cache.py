@@ -37,7 +37,7 @@ from tellback.memory.retrieval.index.index_cache import (
 )
 from tellback.memory.retrieval.index.record import IndexRecord
 from tellback.memory.retrieval.index.record_batch import (
-    LANGUAGES,
+    FOLDERS_OF_RULES,
     RECORD_DTYPE,
     RecordBatch,
     RecordExtractor,
@@ -404,10 +404,14 @@ def test_another_zone_derives_its_own_index_cache(path: Path) -> None:
     assert "Asia/Tokyo" in basis
 
 
-@pytest.mark.parametrize("changed", ["english.ini", "statements.ini", "statements.py"])
+@pytest.mark.parametrize("changed", ["languages/english.ini", "analysis/people.ini", "analysis/heads.npz"])
 def test_a_changed_rule_changes_the_fingerprint_of_the_derived_indexes(tmp_path: Path, changed: str) -> None:
-    copies = [Path(copytree(LANGUAGES, tmp_path / name)) for name in ("same", "other")]
-    (copies[1] / changed).write_bytes((copies[1] / changed).read_bytes() + b"\n")
+    copies = [
+        tuple(Path(copytree(folder, tmp_path / name / folder.name)) for folder in FOLDERS_OF_RULES)
+        for name in ("same", "other")
+    ]
+    file = tmp_path / "other" / changed
+    file.write_bytes(file.read_bytes() + b"\n")
     same, other = map(rules_fingerprint, copies)
     assert (same, other == same) == (rules_fingerprint(), False)
     extractor = RecordExtractor(analyzer=Analyzer(), lexicon=lexicon_for("english"), zone=UTC)

@@ -70,7 +70,7 @@ class Kept:
     @classmethod
     def of(cls, prompt: str, report: Report | None) -> Kept:
         """Return what the *report* says of the user's words in *prompt*."""
-        from tellback.memory.internals import Outcome, classify_utterance
+        from tellback.memory.internals import Outcome, analyze_text
 
         if report is None:
             return cls()
@@ -79,7 +79,7 @@ class Kept:
             return cls(report.id if report.stored else None, secrets=secrets)
         if report.outcome in (Outcome.DUPLICATE, Outcome.NEAR_DUPLICATE):
             return cls(known=report.of or report.id)
-        if not report.stored or not classify_utterance(prompt).kind.is_evidence:
+        if not report.stored or not analyze_text(prompt).utterance.kind.is_evidence:
             return cls()
         return cls(
             report.id,
@@ -182,13 +182,13 @@ class Conversation:
         yield ended
 
     def _take(self, turn: TurnEnded) -> None:
-        from tellback.memory.internals import classify_utterance
+        from tellback.memory.internals import analyze_text
 
         self.last, result = turn, turn.result
         if turn.kept.secrets:
             self.withheld = (turn.prompt, result.stored[0])
         quoted = [citation.id for citation in result.citations if citation.lane == "conversation"]
-        is_evidence = classify_utterance(turn.prompt).kind.is_evidence
+        is_evidence = analyze_text(turn.prompt).utterance.kind.is_evidence
         said = [report.id if report.stored else report.of for report in result.stored[:1] if is_evidence]
         self.focus = first_of([*(quoted or said), *said, *self.focus])[:_FOCUS]
         kept = [report.id for report in result.stored[:1] if report.stored and is_evidence]

@@ -23,7 +23,7 @@ from tellback.agent.context.rendering import ITEM_FORM, render_items, unused_mar
 from tellback.agent.context_items import item_from_hit, with_standing
 from tellback.agent.results import Usage
 from tellback.memory import Hit, LongTermMemory, Memory, Report
-from tellback.memory.internals import ORIGIN, REDACTION_OPENING, classify_utterance, is_remote
+from tellback.memory.internals import ORIGIN, REDACTION_OPENING, analyze_text, is_remote
 from tellback.vectorstore import Analyzer, Filter, lifecycle_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def keep_facts(
     They have the trust of the turn, and are forgotten with it. *settings* give clock, zone and the model's settings.
     """
     own = split_pasted(turn.text).own
-    if not own or not classify_utterance(own).kind.is_evidence:
+    if not own or not analyze_text(own).utterance.kind.is_evidence:
         return KeptFacts()
     where = None if share_sensitive or not is_remote(provider) else NOT_SENSITIVE_FILTER
     older = await _known(memory, turn, own, namespace, where)

@@ -12,7 +12,7 @@ from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
 from tellback.agent.context_items import ContextItem, item_from_hit
 from tellback.memory import LongTermMemory
-from tellback.memory.internals import UtteranceKind, classify_utterance
+from tellback.memory.internals import UtteranceKind, analyze_text
 from tellback.vectorstore import Filter
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
@@ -73,4 +73,4 @@ def with_newest(kept: Sequence[ContextItem], found: Sequence[ContextItem]) -> li
 
 
 def _is_small_talk(text: str) -> bool:
-    return classify_utterance(text).kind is UtteranceKind.SMALL_TALK
+    return analyze_text(text).utterance.kind is UtteranceKind.SMALL_TALK

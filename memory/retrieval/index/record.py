@@ -11,15 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
-from functools import cache
 
+from tellback.memory.analysis.texts import AnalyzedText, analyze_text, is_judged
 from tellback.memory.codec import text_without_caption
-from tellback.memory.models import DEFAULT_IMPORTANCE, Trust, UtteranceKind
+from tellback.memory.models import DEFAULT_IMPORTANCE, Trust, Utterance, UtteranceKind
 from tellback.memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from tellback.memory.retrieval.languages.lexicon import Lexicon
-from tellback.memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
-from tellback.memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement
-from tellback.memory.retrieval.languages.utterances import classify_utterance, is_judged
 from tellback.memory.timestamps import timestamp_from_text, to_zone
 from tellback.vectorstore import Entry, Metadata
 
@@ -50,21 +47,15 @@ _FEATURE_PATTERNS = {
 
 def text_features(text: str, lexicon: Lexicon) -> int:
     """Return the features of *text* as bits (``TextFeature``)."""
-    prefilter, features = _feature_prefilter(lexicon), 0
-    possible = prefilter.possible(small_letters(text))
+    features = 0
     for name, feature in _FEATURE_PATTERNS.items():
-        if possible & prefilter.bits[name] and getattr(lexicon, name).search(text):
+        if getattr(lexicon, name).search(text):
             features |= feature
     if any(mark in text for mark in _QUESTION_MARKS):
         features |= TextFeature.ASKS
         if text.rstrip(" \t\n\"')\u201d\u2019").endswith(_QUESTION_MARKS):
             features |= TextFeature.ENDS_ASKING
     return int(features)
-
-
-@cache
-def _feature_prefilter(lexicon: Lexicon) -> PatternPrefilter:
-    return PatternPrefilter({name: getattr(lexicon, name).pattern for name in _FEATURE_PATTERNS})
 
 
 NEVER = -(2**62)
@@ -80,7 +71,7 @@ TOOL_ROLE = "tool"
 TIME_FIELDS = (
     "occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at", "retired_at", "counts_from", "counts_to",
 )  # fmt: skip
-_NO_STATEMENT = StatementAnalysis(StatementFeature(0))
+_NO_STATEMENT = AnalyzedText(Utterance(UtteranceKind.STATEMENT))
 MAX_SENTENCES = 63
 """Sentences of which a record tells whether they are questions: as many as a number has bits."""
 
@@ -92,7 +83,7 @@ class IndexRecord:
     *day* is that of its turn, *mentioned_day* the day that its text names ("I moved last Sunday"). A turn that is
     *placed* has a *sequence* in its session, an infinite one if only its time is known. *text_features* are bits of
     ``TextFeature``. *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question.
-    *statement_features* are bits of ``StatementFeature``, *subject* is that of ``StatementAnalysis``, "" for None.
+    *statement_features* are bits of ``Trait``, *subject* is that of ``AnalyzedText``, "" for None.
     *terms* are those of the context (heading, caption; *label_words* of them, the last, are those of its labels:
     tags, and the line that says what it is about), then of each sentence; *surfaces* the words of the text, *calls*
     words by which somebody is addressed. *demotion* tells that it states nothing. *trust* is the rank of its
@@ -159,7 +150,7 @@ def build_record(
     day = _local_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
     statement_text = text_without_caption(entry) if is_turn else ""
     features = text_features(statement_text, lexicon) if is_turn else 0
-    statement = analyze_statement(statement_text) if is_turn else _NO_STATEMENT
+    statement = analyze_text(statement_text) if is_turn else _NO_STATEMENT
     questions = asking(entry.text)[:MAX_SENTENCES] if features & TextFeature.ASKS else ()
     return IndexRecord(
         id=entry.id,
@@ -172,7 +163,7 @@ def build_record(
         day=day,
         mentioned_day=_mentioned_day(entry.text, day, lexicon) if features & TextFeature.TIME else NO_DAY,
         text_features=features,
-        statement_features=int(statement.features),
+        statement_features=int(statement.traits),
         question_bits=sum(1 << i for i, asks in enumerate(questions) if asks),
         importance=stored_importance(fields),
         label_words=len(label_terms),
@@ -193,13 +184,13 @@ DEMOTED_BY_CALLER = 2
 
 
 def demotion(entry: Entry) -> int:
-    """Return who demoted *entry*: the rules, since it states nothing, or a caller; 0 for nobody."""
+    """Return who demoted *entry*: the analysis, since it states nothing, or a caller; 0 for nobody."""
     fields = entry.metadata
     if isinstance(promoted := fields.get("evidence"), bool):
         return 0 if promoted else DEMOTED_BY_CALLER
     stored = fields.get("utterance")
     if stored is None and is_judged(fields.get("kind"), fields.get("role")):
-        stored = classify_utterance(text_without_caption(entry)).kind
+        stored = analyze_text(text_without_caption(entry)).utterance.kind
     return 0 if stored is None or UtteranceKind(stored).is_evidence else DEMOTED_BY_RULES
 
 

@@ -314,17 +314,17 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-LANGUAGES = Path(__file__).parents[1] / "languages"
+FOLDERS_OF_RULES = (Path(__file__).parents[1] / "languages", Path(__file__).parents[2] / "analysis")
 
 
 @cache
-def rules_fingerprint(languages: Path = LANGUAGES) -> str:
-    """Return a hash of the modules and word lists by which records are derived; those in the folder *languages* too.
+def rules_fingerprint(folders: tuple[Path, ...] = FOLDERS_OF_RULES) -> str:
+    """Return a hash of the modules, word lists and weights by which records are derived; those in *folders* too.
 
     A change of any rule thus derives the indexes of old files again. It takes a third of a millisecond, once a process.
     """
     digest = blake2b(digest_size=8)
-    rules = sorted(file for file in languages.iterdir() if file.suffix in (".py", ".ini"))
+    rules = sorted(file for folder in folders for file in folder.iterdir() if file.suffix in (".py", ".ini", ".npz"))
     for file in (Path(__file__).with_name("record.py"), Path(__file__), *rules):
         digest.update(file.read_bytes())
     return digest.hexdigest()

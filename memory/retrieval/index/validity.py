@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.texts import Trait
 from tellback.memory.retrieval.index.record import FOREVER, NEVER, to_microseconds
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
-from tellback.memory.retrieval.languages.statements import StatementFeature
 from tellback.memory.timestamps import timestamp_to_text
 from tellback.vectorstore import Filter
 
@@ -92,7 +92,7 @@ def _told_change(index: RetrievalIndex, rows: NDArray[np.int64]) -> NDArray[np.i
     "No coffee any more" holds from when it was said, where "I drink tea" may have held long before.
     """
     columns = index.fields(rows)
-    tells_change = (columns["statement_features"] & int(StatementFeature.CHANGE)) != 0
+    tells_change = (columns["statement_features"] & int(Trait.CHANGE)) != 0
     said = np.where(columns["occurred_at"] != NEVER, columns["occurred_at"], columns["recorded_at"])
     return np.where(tells_change & (columns["counts_from"] == NEVER), said, NEVER)
 

@@ -8,9 +8,12 @@ without reading it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from functools import cache
+from math import exp, log
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -38,8 +41,7 @@ _LARGE_MEMORY = 80
 _SCALE_ROOM = 0.09
 """Room of the scale below a low bound, which would otherwise have none down to 0."""
 _NOTE_BONUS_WEIGHT = 0.5
-_FEW_TYPICAL = 20
-"""Memories whose mean cosine says as much about a question as it was known before."""
+_NEAR_ANSWER = 0.5
 _NOTE_ROOM = 0.3
 _NOTE_RANGE = 0.8
 """Range of a note's evidence below its bound, and above it."""
@@ -102,8 +104,7 @@ def topic_confidence(
 class TopicEvidence:
     """The arguments *soft*, *exact*, *cosine* and *bonus* of ``topic_confidence`` for the same candidates.
 
-    *is_told* marks those that one person told for themselves: notes, and their own turns with an assistant. *mean* is
-    the mean cosine of the question with memories of any kind.
+    *is_told* marks those that one person told for themselves: notes, and their own turns with an assistant.
     """
 
     soft: Floats
@@ -111,7 +112,6 @@ class TopicEvidence:
     cosine: Floats | None
     bonus: float
     is_told: NDArray[np.bool_]
-    mean: float
 
 
 class TopicConfidence(NamedTuple):
@@ -147,12 +147,57 @@ def conversation_confidence(
     if not by_profile.any():
         return TopicConfidence.of(topic)
     words = (_SOFT_MATCH_WEIGHT * soft + exact)[by_profile].max() / (1 + _SOFT_MATCH_WEIGHT)
-    generic = (evidence.mean - profile.typical) * count / (count + _FEW_TYPICAL)
-    value = float(cosine[by_profile].max()) - unrelated - profile.generic * generic
+    value = float(cosine[by_profile].max()) - unrelated
     value += profile.note_words * float(words) + _NOTE_BONUS_WEIGHT * bonus
     low, high = profile.note_bound - _NOTE_ROOM, profile.note_bound + _NOTE_RANGE
     is_near = topic >= _NEAR_TOPIC or value >= profile.note_bound - profile.near
     return TopicConfidence(max(topic, to_confidence_scale(value, profile.note_bound, low=low, high=high)), is_near)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEvidence:
+    """What speaks for one of the first three hits answering a question, by the vectors of the E5 encoder.
+
+    *best* is the best cosine, *mean* that of typical memories. *words* is the share of the question's words that the
+    first hit has, *names* that of the question's names which the first hit lacks. *count* is the number of memories.
+    """
+
+    best: float
+    mean: float
+    words: float
+    names: float
+    count: int
+
+    def values(self) -> dict[str, float]:
+        """Return the features of the regression by name."""
+        return {
+            "best": self.best,
+            "mean": self.mean,
+            "words": self.words,
+            "names": self.names,
+            "size": log(max(self.count, 1)),
+            "bias": 1.0,
+        }
+
+    def probability(self) -> float:
+        """Return the probability that one of the first three hits answers the question."""
+        return 1 / (1 + exp(-sum(_answer_weights()[name] * value for name, value in self.values().items())))
+
+    def confidence(self) -> TopicConfidence:
+        """Return the probability on the scale of confidence; where it is below half its bound, nothing is near.
+
+        The bound is lower in a large memory, where an answer is more often not among the first.
+        """
+        weights = _answer_weights()
+        bound = 1 / (1 + exp(-weights["bound"] - weights["bound by size"] * log(max(self.count, 1))))
+        probability = self.probability()
+        return TopicConfidence(to_confidence_scale(probability, bound), probability >= _NEAR_ANSWER * bound)
+
+
+@cache
+def _answer_weights() -> Mapping[str, float]:
+    weights: dict[str, float] = json.loads(Path(__file__).with_name("confidence.json").read_text("utf-8"))
+    return weights
 
 
 def question_bonus(

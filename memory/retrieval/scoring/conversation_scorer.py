@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.analysis.heads import head, letter_groups
-from tellback.memory.currency import Statements, currency_features
+from tellback.memory.analysis.texts import NOT_FACTUAL, Trait
+from tellback.memory.currency import Claim, Statements, bounds, currency_features, replaces
 from tellback.memory.embedders.profile import EmbedderProfile
 from tellback.memory.models import Trust
 from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
 from tellback.memory.retrieval.index.record_batch import NO_SESSION
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.turn_links import NO_ROW
-from tellback.memory.retrieval.languages.statements import NOT_FACTUAL
+from tellback.memory.retrieval.index.vocabulary import NO_TERM
 from tellback.memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
+    AnswerEvidence,
     TopicEvidence,
     attribution_margin,
     conversation_confidence,
@@ -205,8 +207,8 @@ def _with_currency(
 ) -> ScoredCandidates:
     """Return *candidates* with the parts that say which of the best ones hold at the time that is asked for.
 
-    Older ones of the first one's topic are outdated by it where the question asks about now. A newer one that is
-    trusted less does not lead: it is marked as one that may have changed the first.
+    Where the question asks about now, older ones are outdated by the first one if the judge is sure that it replaces
+    them; a newer one that may replace the first, and does not lead, is said to be later.
     """
     totals = candidates.totals()
     best = top_positions(candidates.ids, totals, _COMPARED)
@@ -227,11 +229,32 @@ def _with_currency(
     leader, *others = top_positions(candidates.ids, candidates.totals(), _MARKED)
     if leader not in place_of:
         return candidates
-    same, times = statements.shares_topic[place_of[leader]], statements.times
-    others = [i for i in others if i in place_of and same[place_of[i]] and statements.usable[place_of[i]]]
-    older = [i for i in others if times[place_of[i]] < times[place_of[leader]]]
-    later = [i for i in others if times[place_of[i]] > times[place_of[leader]]]
-    return replace(candidates, newer=dict.fromkeys(older, leader), later=dict.fromkeys(later, leader))
+    places = {i: place_of[i] for i in (leader, *others) if i in place_of and statements.usable[place_of[i]]}
+    if leader not in places:
+        return candidates
+    claims = {i: _claim(query, int(features.rows[i]), int(statements.times[place])) for i, place in places.items()}
+    newer, later = {}, {}
+    for i in (i for i in others if i in places):
+        own, of_leader = statements.vectors[places[i]], statements.vectors[places[leader]]
+        claim, leading, near = claims[i], claims[leader], None
+        if own is not None and of_leader is not None:
+            claim, leading, near = claim.by_vector(own), leading.by_vector(of_leader), float(own @ of_leader)
+        limits, is_older = bounds(by_meaning=near is not None), claim.time < leading.time
+        likely = replaces(*((claim, leading) if is_older else (leading, claim)), near)
+        if is_older and likely >= limits.marks:
+            newer[i] = leader
+        elif not is_older and likely >= limits.proposes:
+            later[i] = leader
+    return replace(candidates, newer=newer, later=later)
+
+
+def _claim(query: NamespaceQuery, row: int, time: int) -> Claim:
+    index, terms = query.index, query.index.text_terms(np.array([row], dtype=np.int64))[0]
+    traits = Trait(int(index.columns["statement_features"][row]))
+    about_person = str(index.columns["subject"][row]) if traits & Trait.ABOUT_PERSON else None
+    subject = "" if about_person is None and traits & Trait.ABOUT_SELF else about_person
+    kept = [term for term in terms.tolist() if term != NO_TERM]
+    return Claim.of_traits(kept, traits, subject, index.topics(row), time)
 
 
 def _statements(query: NamespaceQuery, rows: Rows, relevance: Floats) -> Statements:
@@ -276,15 +299,34 @@ def _topic(
             words.bounded_weights, _terms_seen_beside(query, silent) if len(silent) else words.seen, question.is_proper
         ),
         features.told,
-        _mean_cosine(query) if query.profile.generic else 0.0,
     )
-    confidence = conversation_confidence(evidence, query.profile, bounds, count)
+    if query.profile.has_heads and features.cosine is not None and features.told.all() and len(totals):
+        confidence = _answer_evidence(query, features, features.cosine, totals).confidence()
+    else:
+        confidence = conversation_confidence(evidence, query.profile, bounds, count)
     topic = confidence.topic
     if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
         topic = max(topic, ABSTENTION_LEVEL)
     if question.asks_digits and not _has_number(index, features.rows, totals):
         topic = min(topic, _UNTOLD_TOPIC)
     return topic, confidence.is_near
+
+
+def _answer_evidence(
+    query: NamespaceQuery, features: ConversationFeatures, cosine: Floats, totals: Floats
+) -> AnswerEvidence:
+    index, question, words = query.index, query.question, features.words
+    first = features.rows[top_positions(query.ids(features.rows), totals, 1)]
+    terms, _ = index.text_terms(first, labels=True)
+    has, total = words.seen & np.isin(words.numbers, terms), max(words.total_weight, 1e-9)
+    names = question.is_proper
+    return AnswerEvidence(
+        best=float(np.nan_to_num(cosine).max()),
+        mean=_mean_cosine(query),
+        words=float(words.bounded_weights[has].sum()) / total,
+        names=float((~has)[names].mean()) if names.any() else 0.0,
+        count=query.frequencies.count,
+    )
 
 
 def _has_number(index: RetrievalIndex, rows: Rows, totals: Floats) -> bool:

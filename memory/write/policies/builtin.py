@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from tellback.memory.analysis.texts import SILENT_KINDS, analyze_text
+from tellback.memory.currency import Claim, bounds, replaces
 from tellback.memory.errors import ArgumentError
 from tellback.memory.models import Memory
-from tellback.memory.retrieval.languages.statements import StatementFeature, analyze_statement
 from tellback.memory.validation import checked_int, checked_number
 from tellback.memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
@@ -60,10 +61,6 @@ def _text_length(memory: Memory) -> int:
 
 
 _NEAR_DUPLICATE: Final = "near-duplicate"
-_LINKED: Final = 0.3
-"""Similarity from which on a statement that tells of a change may be one of the other; chosen on told stories."""
-_ALIKE: Final = 0.5
-"""Similarity from which on two statements of one subject may contradict each other."""
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
 
 
@@ -105,19 +102,31 @@ class NearDuplicates:
 
 
 def replaceable_statement(memory: Memory, nearest: Iterable[SimilarMemory]) -> str | None:
-    """Return the id of the nearest older statement that *memory* may replace, None where nothing says so.
+    """Return the id of the stored statement that *memory* most probably replaces; None where the judge doubts it."""
+    new = _claim(memory)
+    likely = [
+        (replaces(_claim(similar.memory), new), similar.memory.id)
+        for similar in nearest
+        if _shared_fields(similar.memory) == _shared_fields(memory)
+        and _sorted_words(similar.memory.text) != _sorted_words(memory.text)
+        and not _asks(similar.memory)
+    ]
+    share, older = max(likely, default=(0.0, ""))
+    return older if older and not _asks(memory) and share >= bounds(by_meaning=False).proposes else None
 
-    Both state how things are (no plan, quotation or past habit), and differ in their words; *memory* tells of a change,
-    or says nearly the same of the same subject.
-    """
-    best = next((similar for similar in nearest if _shared_fields(similar.memory) == _shared_fields(memory)), None)
-    if best is None or best.similarity < _LINKED or _sorted_words(best.memory.text) == _sorted_words(memory.text):
-        return None
-    new, old = analyze_statement(memory.text), analyze_statement(best.memory.text)
-    if not (new.is_factual and old.is_factual) or "?" in memory.text or "?" in best.memory.text:
-        return None
-    is_alike = best.similarity >= _ALIKE and new.subject == old.subject
-    return best.memory.id if is_alike or new.features & StatementFeature.CHANGE else None
+
+def _asks(memory: Memory) -> bool:
+    return analyze_text(memory.text).utterance.kind in SILENT_KINDS
+
+
+def _claim(memory: Memory) -> Claim:
+    analysis = analyze_text(memory.text)
+    topics = frozenset(part.strip() for part in memory.about.casefold().split(";") if part.strip())
+    time = memory.valid_from or memory.occurred_at or memory.recorded_at
+    return Claim.of_traits(
+        _WORD.findall(memory.text.casefold()), analysis.traits, analysis.subject, topics,
+        0 if time is None else int(time.timestamp() * 1e6),
+    )  # fmt: skip
 
 
 def _shared_fields(memory: Memory) -> tuple[object, ...]:

@@ -1,0 +1,175 @@
+"""People in a text, by rule: names, kin words, whom its first clause is about, and who is whose relative.
+
+English, German and Spanish, whatever the language of the memory. The words are in ``people.ini``: of a kin word by
+what it means, and of those that tell a name at the beginning of a sentence from another capitalised word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from configparser import ConfigParser
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+_SUBJECT_END: Final = 20
+"""Characters within which the subject of a statement begins."""
+_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*['\u2019]?")
+_GENITIVE: Final = re.compile("['\u2019]s?$")
+_ENDS: Final = (".", "!", "?", ":", '"', "\u201c", "\u201e")
+_APPOSITION: Final = re.compile(r"\W{1,2}")
+_OWNED: Final = re.compile(r"(?:['\u2019]s|\b(?:his|her|their))\s+$", re.IGNORECASE)
+_IS_MY: Final = re.compile(
+    r"(?:,|\s+is|\s+ist|\s+es|,?\s+the|\s+was)\s+(?:my|our|meine?|unsere?|mi|nuestr[oa])(?:\s+\w+)?\s+", re.IGNORECASE
+)
+"""Stands between a name and the kin word for that person."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """People of a text, its *subject* first where that is a person, and their *relations* to the speaker.
+
+    Names and kin words are in small letters, kin words by one word in every language ("mother"). *relations* are pairs
+    of a kin word and the name of that person ("my sister Ana", "Ana is my sister"). The subject is "" where the text
+    is about its speaker, None where it is about a thing or nobody. *speaks_of_self*: it has a word of the first person
+    beside one that only says whose kin is meant.
+    """
+
+    names: tuple[str, ...] = ()
+    subject: str | None = None
+    relations: tuple[tuple[str, str], ...] = ()
+    speaks_of_self: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Person:
+    """A person at *start* to *end* of a text; *owns*: written as a genitive ("Dana's")."""
+
+    key: str
+    start: int
+    end: int
+    is_kin: bool
+    owns: bool
+
+
+def find_people(text: str) -> People:
+    """Return the people of *text*."""
+    words = list(_WORD.finditer(text))
+    people = _persons(text, words)
+    subject, small = _subject(text, people), [word[0].lower().replace("\u2019", "'") for word in words]
+    whose = {len(text[: person.start].rstrip()) for person in people if person.is_kin}
+    is_self = any(_is("self", small[i]) and word.end() not in whose for i, word in enumerate(words))
+    ordered = people if subject is None else [subject, *people]
+    about_self = bool(small) and not _is("article", small[0])
+    return People(
+        tuple(dict.fromkeys(person.key for person in ordered)),
+        subject.key if subject is not None else "" if about_self else None,
+        _relations(text, people),
+        is_self,
+    )
+
+
+def is_kin(person: str) -> bool:
+    """Return whether *person* is a kin word, as ``People`` writes it, rather than a name."""
+    return person in kin_meanings().values()
+
+
+@cache
+def kin_meanings() -> Mapping[str, str]:
+    """Return the word that stands for each kin word, both in small letters ("mother" for "mum")."""
+    return {word: meaning for meaning, words in _file()["kin"].items() for word in words.split("|")}
+
+
+@cache
+def _file() -> ConfigParser:
+    file = ConfigParser(delimiters=("=",), interpolation=None)
+    file.read(Path(__file__).with_name("people.ini"), "utf-8")
+    return file
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    return frozenset(_file()["words"][name].replace("\n", "").split("|"))
+
+
+def _is(name: str, word: str) -> bool:
+    """Return whether *word*, in small letters, is one of the words *name*; a form with an apostrophe like its stem."""
+    return word in _words(name) or ("'" in word and word.partition("'")[0] in _words(name))
+
+
+def _persons(text: str, words: Sequence[re.Match[str]]) -> list[_Person]:
+    """Return the names and kin words of *text* in their order."""
+    people, end, meanings = list[_Person](), 0, kin_meanings()
+    is_german = any(_is("german", word[0].lower()) for word in words)
+    for i, word in enumerate(words):
+        if word.start() < end:
+            continue
+        bare = _GENITIVE.sub("", word[0])
+        owns = bare != word[0] and not (i + 1 < len(words) and _is("behind_verb", words[i + 1][0].lower()))
+        after = words[i + 1] if i + 1 < len(words) else None
+        pair = f"{word[0]} {_GENITIVE.sub('', after[0])}".lower() if after is not None else ""
+        if after is not None and pair in meanings:
+            end = after.end()
+            people.append(_Person(meanings[pair], word.start(), end, is_kin=True, owns=after[0].endswith("s")))
+        elif (small := bare.lower()) in meanings:
+            end = word.start() + len(bare)
+            people.append(_Person(meanings[small], word.start(), end, is_kin=True, owns=owns))
+        elif _is_name(text, word, bare, after, is_german=is_german):
+            people.append(_Person(small, word.start(), word.end(), is_kin=False, owns=owns))
+    return people
+
+
+def _is_name(text: str, word: re.Match[str], bare: str, after: re.Match[str] | None, *, is_german: bool) -> bool:
+    """Return whether *word* is written as a name: capitalised inside a sentence, or at its start before a verb."""
+    small = bare.lower()
+    if len(bare) < 2 or not bare[0].isupper() or bare.isupper() or _is("no_name", small) or _is("self", small):
+        return False
+    before = text[: word.start()]
+    if before.strip(" \t\"'\u201c\u201e(") and not before.rstrip().endswith(_ENDS) and "\n" not in before[-1:]:
+        # German writes all nouns with a capital: there, only a title or kin word makes a name of one.
+        last = before.split()[-1].lower()
+        return not is_german or _is("role", last) or last in kin_meanings()
+    return bare != word[0] or (after is not None and (_is("verb", after[0].lower()) or after[0].endswith("ed")))
+
+
+def _subject(text: str, people: Sequence[_Person]) -> _Person | None:
+    """Return the person whom the first clause is about, None for the speaker, a thing or nobody."""
+    first_words = [word.lower() for word in _WORD.findall(text[:_SUBJECT_END])[:1]]
+    if not people or people[0].start > _SUBJECT_END or (first_words and _is("subject", first_words[0])):
+        return None
+    first = people[0]
+    before = [word.lower() for word in _WORD.findall(text[: first.start])]
+    is_thing = not first.is_kin and bool(before) and _is("article", before[-1])
+    while before and any(_is(name, before[-1]) for name in ("role", "self", "article")):
+        before.pop()
+    if is_thing or any(_is(name, word) for word in before for name in ("oblique", "self", "verb")):
+        return None
+    if any(word.endswith("ed") for word in before):
+        return None
+    if len(people) > 1 and (first.is_kin or (first.owns and people[1].is_kin)):
+        second = people[1]
+        if not text[first.end : second.start].strip(" '\u2019s"):
+            return second if not first.owns or len(people) < 3 or not second.is_kin else _named(text, second, people[2])
+    return first
+
+
+def _named(text: str, kin: _Person, name: _Person) -> _Person:
+    """Return the person of the *name* right behind a *kin* word, else that of the kin word."""
+    return name if not name.is_kin and not text[kin.end : name.start].strip() else kin
+
+
+def _relations(text: str, people: Sequence[_Person]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a kin word and a name beside it: "my sister Ana", "Ana, my sister", "Ana is my sister"."""
+    pairs = []
+    for first, second in pairwise(people):
+        between = text[first.end : second.start]
+        if first.is_kin and _OWNED.search(text[: first.start]):
+            continue  # "Tomasz's mother Halina" is not the speaker's
+        if first.is_kin and not second.is_kin and not first.owns and _APPOSITION.fullmatch(between):
+            pairs.append((first.key, second.key))
+        elif not first.is_kin and second.is_kin and not first.owns and _IS_MY.fullmatch(f"{between}"):
+            pairs.append((second.key, first.key))
+    return tuple(dict.fromkeys(pairs))
