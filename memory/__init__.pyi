@@ -57,6 +57,7 @@ from .messages import ToolResultBlock as ToolResultBlock
 from .models import Memory as Memory
 from .models import Source as Source
 from .models import Trust as Trust
+from .open import grant_rights as grant_rights
 from .open import local_embedder as local_embedder
 from .open import migrate_memory as migrate_memory
 from .open import open_memory as open_memory

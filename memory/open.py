@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from tellback.memory.backups import RestoreReport, restore_file_from
 from tellback.memory.codec import DECLARED_FIELDS
@@ -43,6 +44,7 @@ from tellback.memory.write.embedding_service import checked_embedding_settings
 from tellback.vectorstore import Analyzer, Space, TableComponent, copy_store, open_store, salvage_store
 
 if TYPE_CHECKING:
+    from tellback.vectorstore.postgres import PostgresDatabase
     from tellback.vectorstore.sqlite import CopyProgress, SalvageReport
 
 
@@ -157,6 +159,24 @@ def migrate_memory(path: str | os.PathLike[str], new: str | os.PathLike[str]) ->
     by table. Where it fails nothing is left at *new*. Blocks.
     """
     return copy_store(_store_url(path), _store_url(new), components=_memory_components())
+
+
+@store_errors()
+def grant_rights(address: str, role: str, *, tenants: bool = False) -> list[str]:
+    """Let *role* work with the memory on a server at *address*, without the right to make or change tables.
+
+    All parts of the memory are made first, so the role that asks has to own the tables. It is due again after an
+    upgrade. With *tenants* the role sees the rows of one namespace alone, which its own address names
+    (``?tenant=NAME``); returns the tables that are taken from it, since they do not tell whose a row is. Blocks.
+    """
+    if not isinstance(role, str) or not role:
+        raise ArgumentError("role", role, "the name of a role of the server is needed")
+    if not isinstance(address, str) or not address.startswith(("postgresql://", "postgres://")):
+        raise ArgumentError("address", address, "postgresql://HOST/NAME is needed: a file has no roles")
+    with closing(open_store(address, fields=DECLARED_FIELDS)) as store:
+        for component in _memory_components():
+            store.database.attach(component)
+        return cast("PostgresDatabase", store.database).grant(role, tenants=tenants)
 
 
 def restore_memory(

@@ -182,6 +182,8 @@ class Dialect:
     """Query for the names of all tables, those that others refer to first."""
     columns: str
     """Query for the names of the columns of the bound table, in order."""
+    primary_key: str
+    """Query for the names of the columns of the bound table's primary key, in order."""
     continue_keys: Callable[[Connection], None]
     """Makes new rows get keys above those of rows that were written with theirs."""
     now: str

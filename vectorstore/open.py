@@ -8,18 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast, overload
 
 from tellback.vectorstore.analyzer import Analyzer
-from tellback.vectorstore.errors import ArgumentError, MissingExtra, short_repr
-from tellback.vectorstore.types import SalvageReport, SearchMode, Space
+from tellback.vectorstore.errors import ArgumentError, DamageError, MissingExtra, short_repr
+from tellback.vectorstore.types import Finding, SalvageReport, SearchMode, Space
 
 if TYPE_CHECKING:
     from tellback.vectorstore.database import Component, Database
     from tellback.vectorstore.engines.numpy_store import NumpyStore
     from tellback.vectorstore.engines.postgres_store import PostgresStore
     from tellback.vectorstore.engines.sqlite_store import SqliteStore
+    from tellback.vectorstore.engines.table_store import TableStore
     from tellback.vectorstore.protocol import VectorStore
 
     class _Options(TypedDict, total=False):
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
         analyzer: Analyzer | None
         fields: Sequence[str] | None
         search: SearchMode | str
+
+
+_COMPARED_NAMESPACES: Final = 20
+_COMPARED_ENTRIES: Final = 3
+"""Of so many namespaces, so many entries each are searched for in a copy."""
+_COMPARED_CHARACTERS: Final = 200
 
 
 @overload
@@ -153,15 +161,32 @@ def copy_store(url: str, new_url: str, *, components: Sequence[Component] = ()) 
     """Copy the store at *url*, with the other parts of its database, to *new_url*, where none may be yet.
 
     Either may be a file or on a server. The copy has the same ids, revisions, keys and identity; it is one state of the
-    original, which is only read, and each row of it is compared with its checksum. Returns the number of rows by table.
-    *components* as of ``salvage_store``. Nothing is left at *new_url* where it fails, and it can be run again.
+    original, which is only read. Rows, hashes of all of them, their checksums and a sample of searches are compared.
+    Returns the number of rows by table. *components* as of ``salvage_store``. Where it is broken off, the same call
+    goes on; until it has ended, nobody else can open *new_url*.
     """
     from tellback.vectorstore.sqlite.schema import StoreTables
     from tellback.vectorstore.table_copy import copy_tables
 
     parts = [StoreTables(Analyzer()), *components]
     with closing(_open_database(url, create=False)) as source, closing(_open_database(new_url, create=True)) as target:
-        return copy_tables(source, target, parts)
+        counts = copy_tables(source, target, parts)
+    with closing(open_store(url)) as old, closing(open_store(new_url)) as new:
+        _compare_searches(old, new)
+    return counts
+
+
+def _compare_searches(old: TableStore[Any], new: TableStore[Any]) -> None:
+    """Ask both the same, by words and vectors of some entries; another answer raises ``DamageError``."""
+    for namespace in sorted(old.namespaces())[:_COMPARED_NAMESPACES]:
+        for entry in islice(old.scan(namespace=namespace), _COMPARED_ENTRIES):
+            text, vector = entry.text[:_COMPARED_CHARACTERS], entry.vector
+            words = [store.search_text(text, 10, namespace=namespace) for store in (old, new)]
+            vectors = [] if vector is None else [store.search(vector, 10, namespace=namespace) for store in (old, new)]
+            for answers in (words, vectors):
+                shown = [[(match.entry.id, round(match.score, 5)) for match in answer] for answer in answers]
+                if shown and shown[0] != shown[1]:
+                    raise DamageError([Finding("search", f"{namespace}: {entry.id} is found otherwise in the copy")])
 
 
 def _open_database(url: str, *, create: bool) -> Database:

@@ -75,6 +75,11 @@ class PostgresServer:
         query = urlencode({"host": str(self.folder), "schema": schema, **parameters})
         return f"postgresql://{user}@/postgres?{query}"
 
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a *program* of PostgreSQL's as a client of this server."""
+        command = [str(programs() / program), "-h", str(self.folder), *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             if number is signal.SIGKILL:

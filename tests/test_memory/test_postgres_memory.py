@@ -1,17 +1,22 @@
-"""A memory on a server: the same calls as on a file, two workers on one memory, and what is said of erased bytes."""
+"""A memory on a server: the same calls as on a file, two workers on one memory, and what is said of erased bytes.
+
+A move is broken off inside of ``tellback.vectorstore.table_copy``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tellback.vectorstore.table_copy as table_copy
 from tellback.memory import (
     ArgumentError,
     HashingEmbedder,
@@ -22,7 +27,7 @@ from tellback.memory import (
     open_memory,
     run_sync,
 )
-from tellback.vectorstore import UnsupportedError
+from tellback.vectorstore import Connection, NotAStore, UnsupportedError
 from tests.support.postgres import PostgresServer
 from tests.support.slow import first_fast
 from tests.support.snippets import Block, blocks
@@ -92,6 +97,43 @@ def test_writers_of_many_workers_lose_no_memory_and_fold_the_same_text_once(work
         assert memory.store.verify() == []
 
 
+def test_clocks_of_workers_that_differ_change_neither_the_order_of_the_log_nor_what_holds(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    now = datetime(2026, 6, 1, tzinfo=UTC)
+    ahead, behind = (
+        open_memory(postgres.address(tmp_path), embedder=HashingEmbedder(), clock=lambda at=at: at)
+        for at in (now + timedelta(hours=2), now)
+    )
+    id = run_sync(ahead.remember("My dentist is Doctor Weber.")).id
+    run_sync(behind.correct(id, "My dentist is Doctor Bauer."))
+    run_sync(ahead.remember_turn("s", [Message.user("First."), Message.assistant("Yes.")]))
+    run_sync(behind.remember_turn("s", [Message.user("Second."), Message.assistant("Yes.")]))
+    for memory in (ahead, behind):
+        assert texts(memory, "Who is my dentist?")[0] == "My dentist is Doctor Bauer."
+        said = [kept.message.text for kept in run_sync(memory.conversations.load("s"))]
+        assert said == ["First.", "Yes.", "Second.", "Yes."]
+    corrected = next(done for done in run_sync(ahead.operations()) if done.kind == "correct")
+    run_sync(ahead.undo(corrected.id))
+    assert texts(behind, "Who is my dentist?")[0] == "My dentist is Doctor Weber."
+    for memory in (ahead, behind):
+        run_sync(memory.close())
+
+
+def test_the_bulk_load_of_one_namespace_stalls_no_recall_of_another(worker: Callable[[], Any]) -> None:
+    with worker() as loading, worker() as asking, ThreadPoolExecutor(1) as pool:
+        run_sync(asking.remember(TEXTS[0], namespace="b"))
+        load = [f"{text} Number {number}." for number in range(500) for text in TEXTS]
+        done = pool.submit(run_sync, loading.remember_many(load, namespace="a"))
+        answered = 0
+        while not done.done():
+            assert texts(asking, "Lisbon", namespace="b")[0] == TEXTS[0]
+            assert run_sync(asking.remember(f"Note {answered}.", namespace="b")).stored
+            answered += 1
+        assert answered > 5
+        assert len(done.result()) == len(load)
+
+
 def test_a_turn_keeps_its_messages_and_their_memories_in_one_transaction(worker: Callable[[], Any]) -> None:
     with worker() as memory:
         turn = [Message.user("I keep bees in the garden."), Message.assistant("Noted.")]
@@ -142,6 +184,76 @@ def test_a_memory_moves_to_a_server_and_back_with_all_that_belongs_to_it(
         run_sync(memory.undo(run_sync(memory.operations())[0].id))
         assert run_sync(memory.remember(Memory(TEXTS[2], id=ids[2]))).reason == "forgotten"
         run_sync(memory.close())
+
+
+@pytest.mark.parametrize("to_server", [True, False])
+def test_a_move_that_is_broken_off_anywhere_goes_on_and_nobody_opens_a_part_of_it(
+    to_server: bool, postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / "m.db", postgres.address(tmp_path)]
+    old, new = places if to_server else reversed(places)
+    memory = open_memory(old, embedder=HashingEmbedder())
+    run_sync(memory.remember_many([f"{text} Number {number}." for number in range(4) for text in TEXTS]))
+    run_sync(memory.remember_turn("s", [Message.user("I keep bees."), Message.assistant("Noted.")]))
+    before, batches = _shown(memory), table_copy._batches
+    run_sync(memory.close())
+    written: list[int] = []
+
+    def breaking(connection: Connection, table: str, after: Sequence[Any] | None) -> Iterator[list[tuple[Any, ...]]]:
+        for batch in batches(connection, table, after):
+            written.append(len(batch))
+            if len(written) % 7 == 0:
+                raise ConnectionError("broken off")
+            yield batch
+
+    monkeypatch.setattr(table_copy, "_BATCH", 3)
+    monkeypatch.setattr(table_copy, "_batches", breaking)
+    for _ in range(3):
+        with pytest.raises(ConnectionError):
+            migrate_memory(old, new)
+        with pytest.raises(NotAStore, match="has not ended"):
+            open_memory(new)
+    monkeypatch.setattr(table_copy, "_batches", batches)
+    migrate_memory(old, new)
+    moved = open_memory(new, embedder=HashingEmbedder())
+    assert _shown(moved) == before
+    run_sync(moved.close())
+
+
+def test_a_dump_that_is_restored_is_the_memory_and_moves_into_a_file(
+    worker: Callable[[], Any], postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """After it the tables were made in another order."""
+    with worker() as memory:
+        run_sync(memory.remember_turn("s", [Message.user("I keep bees."), Message.assistant("Noted.")]))
+        before, schema = _shown(memory), memory.database.schema
+    dump, name = tmp_path / "dump", f"restored_{schema}"
+    postgres.run("pg_dump", "-U", "owner", "-Fc", "-f", str(dump), f"--schema={schema}", "postgres")
+    postgres.run("createdb", "-U", "owner", name)
+    postgres.run("psql", "-q", "-U", "owner", "-c", "CREATE EXTENSION vector", name)
+    postgres.run("pg_restore", "-U", "owner", "-d", name, str(dump))
+    restored = postgres.address(tmp_path).replace("/postgres?", f"/{name}?")
+    migrate_memory(restored, tmp_path / "m.db")
+    for place in (restored, tmp_path / "m.db"):
+        memory = open_memory(place, embedder=HashingEmbedder())
+        assert _shown(memory) == before
+        run_sync(memory.close())
+
+
+def test_a_move_whose_original_was_written_between_its_parts_is_refused(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "m.db", postgres.address(tmp_path)
+    memory = open_memory(old, embedder=HashingEmbedder())
+    id = run_sync(memory.remember(TEXTS[0])).id
+    monkeypatch.setattr(table_copy, "_compared", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        migrate_memory(old, new)
+    monkeypatch.undo()
+    run_sync(memory.correct(id, TEXTS[1]))
+    run_sync(memory.close())
+    with pytest.raises(ArgumentError, match="nobody writes"):
+        migrate_memory(old, new)
 
 
 def _shown(memory: LongTermMemory) -> list[Any]:

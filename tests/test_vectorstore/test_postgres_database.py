@@ -242,6 +242,13 @@ def test_an_address_that_names_no_schema_of_a_server_is_refused(address: str) ->
         PostgresDatabase(address)
 
 
+def test_a_database_in_another_encoding_is_refused_by_its_name(postgres: PostgresServer, tmp_path: Path) -> None:
+    with psycopg.connect(f"postgresql://owner@/postgres?host={postgres.folder}", autocommit=True) as admin:
+        admin.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
+    with pytest.raises(ArgumentError, match="UTF8 is needed, this one is in SQL_ASCII"):
+        PostgresDatabase(postgres.address(tmp_path).replace("/postgres?", "/ascii?"))
+
+
 def test_an_error_names_the_server_and_not_the_password(tmp_path: Path) -> None:
     with pytest.raises(ServerUnavailable) as caught:
         open_store(f"postgresql://me:s3cret@/x?host={tmp_path}")

@@ -36,6 +36,7 @@ from tellback.vectorstore.sqlite.entry_writer import NamespaceWriter
 from tellback.vectorstore.sqlite.index_cache import NamespaceHead, NamespaceIndexCache, read_namespace_head
 from tellback.vectorstore.sqlite.namespace_reader import MemoryNamespaceReader
 from tellback.vectorstore.sqlite.schema import StoreSettings, read_settings
+from tellback.vectorstore.table_copy import check_whole
 from tellback.vectorstore.types import (
     Changes,
     Compaction,
@@ -546,6 +547,7 @@ def agree_settings(
     if space is not None:
         check_space(space)
     with database.read() as connection:
+        check_whole(connection)
         recorded = read_settings(connection)
         entry_reader.check_tables(connection)
     settings = recorded.agreed(space=space, analyzer=analyzer, fields=fields)

@@ -38,6 +38,7 @@ from tellback.vectorstore.errors import (
 from tellback.vectorstore.postgres.connection import PostgresConnection, translate_errors
 from tellback.vectorstore.postgres.dialect import HELPERS, POSTGRES, TABLE_SIZES
 from tellback.vectorstore.postgres.pool import ConnectionPool
+from tellback.vectorstore.postgres.rights import grant_rights, separate_tenants, tenant_settings
 from tellback.vectorstore.postgres.values import register_values
 from tellback.vectorstore.sqlite.connection import ForkGuard
 from tellback.vectorstore.sqlite.files import (
@@ -73,7 +74,8 @@ _UNDONE: Final = itertools.count()
 class PostgresDatabase:
     """Implements ``Database`` in a schema of the server at *address*, ``postgresql://user@host/name?schema=tellback``.
 
-    The parameters of an address are libpq's, but for three: ``schema``, which is made where it is missing, with the
+    The parameters of an address are libpq's, but for four: ``tenant``, whose rows alone a role sees to which the owner
+    gave no others (``separate_tenants``); ``schema``, which is made where it is missing, with the
     extension ``vector``; ``pool_size``, how many connections are open at most; ``busy_timeout``, how many seconds a
     call waits for one of them, for a server that starts anew, or for a lock.
     """
@@ -91,7 +93,7 @@ class PostgresDatabase:
         self._components: dict[str, Component] = {}
         self._known_version = -1
         self._local = _ThreadBlocks()
-        self._conninfo = parsed.conninfo
+        self._conninfo, self._tenant = parsed.conninfo, parsed.tenant
         self._pool = ConnectionPool(self._connect, parsed.pool_size)
         self._guard = ForkGuard(_NO_FILE, self._pool.close, list)
         try:
@@ -281,6 +283,16 @@ class PostgresDatabase:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def grant(self, role: str, *, tenants: bool = False) -> list[str]:
+        """Let *role* work here without the right to make anything; with *tenants* with its own tenant's rows alone.
+
+        It needs the role that owns the tables, and is due again after an upgrade. Returns the tables that the role
+        may not use, since they do not tell whose a row is.
+        """
+        with self._guard.inside(), translate_errors(self.place), closing(self._connect()) as raw, raw.transaction():
+            grant_rights(raw, self.schema, role)
+            return separate_tenants(raw, self.schema, role) if tenants else []
+
     @contextmanager
     def _begun(self, statements: Sequence[str]) -> Iterator[PostgresConnection]:
         """Yield a connection in a transaction that *statements* begin; whatever is left of it is rolled back.
@@ -370,7 +382,8 @@ class PostgresDatabase:
         where = "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
         extension = connection.execute(where).fetchone()
         path = ", ".join(_quoted(name) for name in (self.schema, *(extension or ())))
-        settings = {"search_path": path, "lock_timeout": str(max(int(self._busy_timeout * 1000), 1))}
+        settings = tenant_settings(self._tenant) if self._tenant is not None else {}
+        settings |= {"search_path": path, "lock_timeout": str(max(int(self._busy_timeout * 1000), 1))}
         self._pooled_settings = _set_sql(settings, in_transaction=True)
         with connection.transaction() if is_pooled else nullcontext():
             connection.execute(_set_sql(settings, in_transaction=is_pooled))
@@ -383,6 +396,9 @@ class PostgresDatabase:
     def _set_up(self, clock: Callable[[], datetime], token: RandomBytes) -> None:
         """Make the schema with its first tables where it is missing; one process does it, others wait for it."""
         with psycopg.connect(self._conninfo, autocommit=True) as raw:
+            if (encoding := raw.info.parameter_status("server_encoding")) != "UTF8":
+                needed = f"a database in UTF8 is needed, this one is in {encoding}: CREATE DATABASE … ENCODING 'UTF8'"
+                raise ArgumentError("address", self.place, f"{needed} TEMPLATE template0")
             known = raw.execute("SELECT to_regclass(%s) IS NOT NULL", (_quoted(self.schema, "file_facts"),)).fetchone()
             if known == (True,):
                 return
@@ -488,6 +504,7 @@ class ServerAddress:
     schema: str = DEFAULT_SCHEMA
     pool_size: int = 10
     busy_timeout: float = 30.0
+    tenant: str | None = None
 
     @classmethod
     def parse(cls, address: str) -> ServerAddress:
@@ -498,6 +515,7 @@ class ServerAddress:
         if parts.scheme not in ("postgresql", "postgres"):
             raise ArgumentError("address", parts.scheme, "an address that begins with 'postgresql://' is needed")
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        tenant = parameters.pop("tenant", None)
         schema = parameters.pop("schema", DEFAULT_SCHEMA)
         if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME:
             raise ArgumentError("schema", schema, f"the name of a schema is needed, of at most {_LONGEST_NAME} bytes")
@@ -510,7 +528,7 @@ class ServerAddress:
             conninfo_to_dict(conninfo)
         except (ValueError, psycopg.ProgrammingError) as error:
             raise ArgumentError("address", place, f"an address that can be read is needed ({error})") from None
-        return cls(conninfo, place, schema, size, timeout)
+        return cls(conninfo, place, schema, size, timeout, tenant)
 
 
 def _quoted(*names: str) -> str:

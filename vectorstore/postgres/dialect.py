@@ -167,9 +167,15 @@ POSTGRES: Final = Dialect(
     text_bytes="convert_to({}, 'UTF8')",
     table_exists="SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?",
     index_exists="SELECT 1 FROM pg_indexes WHERE schemaname = current_schema() AND indexname = ?",
-    tables=f"SELECT relname FROM {_OUR_TABLES}",
+    tables="WITH RECURSIVE levels (oid, level) AS (SELECT oid, 0 FROM pg_class WHERE relkind = 'r'"
+    " AND relnamespace = current_schema()::regnamespace UNION SELECT k.conrelid, l.level + 1 FROM levels l"
+    " JOIN pg_constraint k ON k.confrelid = l.oid AND k.contype = 'f' AND k.conrelid <> k.confrelid)"
+    " SELECT relname FROM levels JOIN pg_class USING (oid) GROUP BY oid, relname ORDER BY max(level), oid",
     columns="SELECT column_name FROM information_schema.columns"
     " WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position",
+    primary_key="SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid"
+    " AND a.attnum = ANY(i.indkey) WHERE i.indrelid = to_regclass(?) AND i.indisprimary"
+    " ORDER BY array_position(i.indkey::int2[], a.attnum)",
     continue_keys=_continue_keys,
     now="extract(epoch FROM clock_timestamp())::float8",
     wanted_keys="(SELECT jsonb_array_elements_text(?::jsonb)::bigint AS value) AS wanted JOIN",

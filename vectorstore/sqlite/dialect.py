@@ -32,6 +32,7 @@ SQLITE: Final = Dialect(
     index_exists="SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?",
     tables="SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
     columns="SELECT name FROM pragma_table_info(?) ORDER BY cid",
+    primary_key="SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
     continue_keys=_continue_keys,
     now="unixepoch('subsec')",
     wanted_keys="json_each(?) AS wanted CROSS JOIN",
