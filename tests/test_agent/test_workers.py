@@ -1,4 +1,7 @@
-"""Workers of a server over one memory: any request to any of them, turns in order, a killed one replaced."""
+"""Workers of a server over one memory: any request to any of them, turns in order, a killed one replaced.
+
+What they count together is in ``tellback.agent.rate_limit``.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ import httpx
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.server.turns import held_turn
 from tellback.agent.assistant.wiring import OpenedMemory
+from tellback.agent.rate_limit import SharedRateLimit
 from tellback.memory import open_memory, run_sync
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import wait_until
@@ -80,6 +84,19 @@ def test_workers_end_when_the_process_that_began_them_is_killed(postgres: Postgr
         workers = workers_of(process)
         process.kill()
         assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def test_requests_a_minute_are_counted_over_all_workers() -> None:
+    limit = SharedRateLimit(clock=lambda: 100.0)
+    pids = []
+    for _ in range(3):
+        if (pid := os.fork()) == 0:
+            os._exit(sum(limit.wait("ana", 40) == 0 for _ in range(30)))
+        pids.append(pid)
+    allowed = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    assert sum(allowed) == 40, allowed
+    assert limit.wait("ana", 40) > 0
+    assert limit.wait("ben", 40) == 0
 
 
 def test_turns_of_one_session_wait_for_each_other_in_all_workers(postgres: PostgresServer, tmp_path: Path) -> None:

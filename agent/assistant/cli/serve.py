@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
     from tellback.agent.assistant.server.exposure import Exposure
     from tellback.agent.assistant.server.page.browser_sessions import BrowserSessions
+    from tellback.agent.rate_limit import RateLimit
 
 TOKEN_VARIABLE = "TELLBACK_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8930
@@ -80,6 +81,7 @@ def serve(
     from tellback.agent.assistant.server.exposure import checked_exposure
     from tellback.agent.assistant.server.running import ServerRuns, sole_server
     from tellback.agent.http_listener import listen
+    from tellback.agent.rate_limit import RateLimit, SharedRateLimit
     from tellback.vectorstore import MissingExtra
 
     exposure = checked_exposure(host, names=name or (), certificate=cert, key=key, proxies=behind_proxy)
@@ -87,7 +89,8 @@ def serve(
         import fastapi as fastapi
     except ImportError as error:
         raise MissingExtra("the HTTP server", "web") from error
-    serving = _Serving(configuration, exposure, platformdirs.user_state_path("tellback"), page, browser, workers)
+    folder, limit = platformdirs.user_state_path("tellback"), SharedRateLimit() if workers > 1 else RateLimit()
+    serving = _Serving(configuration, exposure, folder, page, browser, workers, limit)
     if workers > 1:
         from tellback.agent.assistant.server.workers import run_workers
 
@@ -109,7 +112,7 @@ def serve(
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
-    """Serving of the memory of *configuration*; *folder* has the access log."""
+    """Serving of the memory of *configuration*; *folder* has the access log. All workers have the *limit*."""
 
     configuration: Configuration
     exposure: Exposure
@@ -117,6 +120,7 @@ class _Serving:
     page: bool
     browser: bool
     workers: int
+    limit: RateLimit
 
     def address(self, listening: socket.socket) -> str:
         from tellback.agent.http_listener import address_of
@@ -157,6 +161,7 @@ class _Serving:
                 body_limits=limits,
                 open=open_paths,
                 on_end=log,
+                limit=self.limit,
             )
             signalled.add_done_callback(lambda _: served.ending.set())
             await serve_application(
