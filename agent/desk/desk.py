@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 from tellback.agent.desk.consent import ClientProgram, ConfirmationTokens, Person, Question, Requester, document_of
@@ -27,12 +28,17 @@ if TYPE_CHECKING:
         Operation,
         Profile,
         ProfileEntry,
+        SessionInfo,
+        StoredMessage,
     )
     from tellback.vectorstore import Filter
 
 _LEAST_ID_CHARACTERS = 4
 _RECENT = 10
 _PER_TOPIC = 5
+_SEARCHED_HITS = 50
+_LEAST_SHARE = 0.5
+"""Share of the best score that a memory has of which a conversation is found."""
 ListOrder: TypeAlias = Literal["newest", "oldest", "id"]
 DocumentOrder: TypeAlias = Literal["newest", "modified", "name", "chunks"]
 Mark: TypeAlias = Literal[
@@ -189,6 +195,23 @@ class MemoryDesk:
             field = "ingested" if order == "newest" else order
             chosen.sort(key=lambda info: _seconds(getattr(info, field)), reverse=True)
         return chosen
+
+    async def sessions(self, about: str = "", limit: int | None = None) -> Sequence[SessionInfo]:
+        """Return conversations, the newest first; or those called so, and then those with memories *about* it."""
+        if not about:
+            return await self.memory.conversations.sessions(namespace=self.namespace, limit=limit)
+        sessions = await self.memory.conversations.sessions(namespace=self.namespace)
+        by_id, wanted = {info.session: info for info in sessions}, about.casefold()
+        named = [one.session for one in sessions if wanted in f"{one.session}\n{one.title}\n{one.begins}".casefold()]
+        recalled = await self.recall(about, _SEARCHED_HITS, all_utterances=True)
+        least = recalled.hits[0].score * _LEAST_SHARE if recalled.hits and recalled.abstain is None else inf
+        found = [hit.memory.session for hit in recalled if hit.memory.session is not None and hit.score >= least]
+        return [by_id[id] for id in dict.fromkeys((*named, *found)) if id in by_id][:limit]
+
+    async def turns(self, session: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredMessage]:
+        """Return the messages of a conversation, oldest first, those numbered above *after*, *limit* at most."""
+        messages = await self.memory.conversations.load(session, namespace=self.namespace, after=after)
+        return messages[:limit]
 
     async def remember(self, by: Requester, memory: Memory, *, replaces: Sequence[str] = ()) -> Report:
         """Store *memory*, and end those that it *replaces*; what a model stores has the trust of its words."""

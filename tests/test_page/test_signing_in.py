@@ -94,7 +94,7 @@ def test_the_token_signs_in_and_signing_out_ends_the_session(server: PageServer,
     page.get_by_text("does not open it").wait_for()
     page.get_by_label("Token of the server").fill(TOKEN)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/memories")
+    page.wait_for_url("**/chat")
     cookies = page.context.cookies()
     page.goto(f"{server.address}/settings")
     page.get_by_role("button", name="Sign out").click()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as encoding
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
-from math import inf
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from tellback.memory.internals import SessionInfo, StoredMessage
     from tellback.vectorstore import Finding
 
-_SEARCHED_HITS: Final = 50
-_LEAST_SHARE: Final = 0.5
-"""Share of the best score from which a hit selects its session."""
 _SUGGESTED: Final = 3
 _LONGEST_NAME: Final = 80
 
@@ -51,10 +47,8 @@ def list_sessions(
 ) -> None:
     """List the sessions, the one used last first, or those about WORDS."""
     with opened_memory(context) as opened:
-        if about := " ".join(words or ()).strip():
-            sessions = run(_find_sessions(opened, about, limit + 1))
-        else:
-            sessions = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
+        about = " ".join(words or ()).strip()
+        sessions = run(opened.desk.sessions(about, limit + 1))
         if not json:
             keep_listing("sessions", opened.settings, [info.session for info in sessions[:limit]])
     listed, more = sessions[:limit], len(sessions) > limit
@@ -82,18 +76,6 @@ def list_sessions(
 def session_words(info: SessionInfo) -> str:
     """Return the title of a session, or where it has none the words that it begins with."""
     return info.title or info.begins
-
-
-async def _find_sessions(opened: OpenedMemory, words: str, limit: int) -> list[SessionInfo]:
-    """Return the sessions whose names or first words hold *words*, then those of the memories that are about them."""
-    sessions = await opened.memory.conversations.sessions(namespace=opened.namespace)
-    by_id = {info.session: info for info in sessions}
-    wanted = words.casefold()
-    named = [info.session for info in sessions if wanted in f"{info.session}\n{info.title}\n{info.begins}".casefold()]
-    recalled = await opened.memory.recall(words, _SEARCHED_HITS, namespace=opened.namespace, all_utterances=True)
-    least = recalled.hits[0].score * _LEAST_SHARE if recalled.hits and recalled.abstain is None else inf
-    about = [hit.memory.session for hit in recalled if hit.memory.session is not None and hit.score >= least]
-    return [by_id[id] for id in dict.fromkeys((*named, *about)) if id in by_id][:limit]
 
 
 def known_session(opened: OpenedMemory, word: str) -> str:

@@ -77,9 +77,7 @@ async def _findings(opened: OpenedMemory) -> list[Finding]:
     memory, path = opened.memory, opened.settings.memory
     waiting = await memory.pending()
     embedder = memory.embedder
-    seen = (
-        "words alone are searched" if embedder is None else f"{type(embedder).__name__}, {embedder.dimension} numbers"
-    )
+    seen = "yes" if embedder is not None else "no: words alone are searched"
     findings = [
         Finding("Search by meaning", seen, embedder is not None, "install the extra “local”"),
         Finding("Waiting for a vector", str(waiting), not waiting, "the next write with a working embedder fills them"),

@@ -239,6 +239,8 @@ async def memory(
     shown = await one(desk, id)
     if shown.source is not None and shown.source.document is not None:
         return go_to("/documents/passage", id=shown.id)
+    if is_partial(request):
+        return render(request, "memory_part.html", row=Row(shown))
     why = None
     if question.strip():
         why = await desk.memory.why_not(question, shown.id, _FOUND, namespace=desk.namespace)
