@@ -139,6 +139,12 @@ class Repetition:
     actor: Actor = "user"
 
 
+_ENUMERATIONS: Final[Mapping[str, Mapping[str, StrEnum]]] = {
+    "trust": {str(trust): trust for trust in Trust},
+    "utterance": {str(kind): kind for kind in UtteranceKind},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory, as it goes in and comes out. Only *text* is needed to make one.
@@ -206,10 +212,10 @@ class Memory:
     revision: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.trust, Trust) and self.trust in tuple(Trust):  # what names none is refused at writing
-            object.__setattr__(self, "trust", Trust(self.trust))
-        if self.utterance is not None and self.utterance in tuple(UtteranceKind):
-            object.__setattr__(self, "utterance", UtteranceKind(self.utterance))
+        for name, values in _ENUMERATIONS.items():  # what names none is refused at writing
+            given = getattr(self, name)
+            if type(given) is str and given in values:
+                object.__setattr__(self, name, values[given])
 
     @property
     def is_evidence(self) -> bool:

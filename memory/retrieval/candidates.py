@@ -139,7 +139,7 @@ class NamespaceSearcher:
             candidates = view.matching(analyzed.question.text, count, where=where, namespace=target.name)
             if analyzed.vector is not None:
                 candidates = [*candidates, *view.nearest(analyzed.vector, count, where=where, namespace=target.name)]
-            rows = index.rows(list(dict.fromkeys(id for id, _ in candidates)))
+            rows = index.rows(list(dict(candidates)))
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.passages, abstention=abstention)
             question = analyzed.question

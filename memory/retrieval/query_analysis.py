@@ -6,6 +6,7 @@ before, it still finds its answer. Mentions are matched against the participants
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -46,7 +47,8 @@ def detect_mentions(
     capital, also in small letters unless it is an ordinary word.
     """
     small = text.lower()
-    numbers_of = {form: numbers for form, numbers in _name_forms(names, aliases).items() if form in small}
+    forms = _name_forms(tuple(names), tuple(aliases.items()))
+    numbers_of = {form: numbers for form, numbers in forms.items() if form in small}
     if not numbers_of:
         return NameMentions(text, ())
     lower_case = not any(letter.isupper() for letter in text)
@@ -67,14 +69,17 @@ def detect_mentions(
     return NameMentions(rest if any(letter.isalnum() for letter in rest) else text, tuple(sorted(mentioned)))
 
 
-def _name_forms(names: Sequence[tuple[int, str]], aliases: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+@functools.lru_cache(maxsize=16)
+def _name_forms(
+    names: tuple[tuple[int, str], ...], aliases: tuple[tuple[str, int], ...]
+) -> Mapping[str, tuple[int, ...]]:
     """Return the participants by small-letter form: whole names, their parts, aliases."""
     forms: dict[str, set[int]] = {}
     for number, name in names:
         for part in {name, *name.split()}:
             if len(part) >= _MIN_NAME_LENGTH and any(letter.isalpha() for letter in part):
                 forms.setdefault(part.lower(), set()).add(number)
-    for alias, number in aliases.items():
+    for alias, number in aliases:
         forms.setdefault(alias.lower(), set()).add(number)
     return {form: tuple(sorted(numbers)) for form, numbers in forms.items()}
 

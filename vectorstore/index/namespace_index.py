@@ -100,6 +100,10 @@ class NamespaceIndex:
         """Return the id of a key."""
         return self._id_of[key]
 
+    def ids_of(self, keys: Sequence[int]) -> list[str]:
+        """Return the ids of *keys*."""
+        return list(map(self._id_of.__getitem__, keys))
+
     def keys(self) -> NDArray[np.int64]:
         """Return the keys in order of rows; it must not be changed."""
         return self._keys.rows
@@ -212,7 +216,7 @@ class NamespaceIndex:
     def _ranked(
         self, rows: NDArray[np.signedinteger], scores: NDArray[np.float64], k: int, min_score: float | None = None
     ) -> Ranking:
-        return top_k_ranking(self._keys.rows[rows], scores, k, self.id_of, min_score)
+        return top_k_ranking(self._keys.rows[rows], scores, k, self._id_of.__getitem__, min_score)
 
     def _prepared(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         assert self._space is not None

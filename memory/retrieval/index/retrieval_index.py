@@ -76,6 +76,7 @@ class RetrievalIndex:
         self._topics: list[frozenset[str]] = [frozenset()]
         self._subjects: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
+        self._monologues: NDArray[np.bool_] | None = None
         self._starts.append(0)
         self._mark_starts.append(0)
 
@@ -126,14 +127,12 @@ class RetrievalIndex:
 
     def monologues(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of *rows* stand in a session of the user alone: each says something of its own there."""
-        user = next((number for number, name in self.participants.present() if name == ROLES[0]), None)
         sessions = self.columns["session"][rows]
-        alone = [
-            session
-            for session in sorted_distinct(sessions).tolist()
-            if session != NO_SESSION and set(self.participants.speakers(session)) == {user}
-        ]
-        return np.asarray(np.isin(sessions, alone))
+        if self._monologues is None:
+            user = next((number for number, name in self.participants.present() if name == ROLES[0]), None)
+            alone = [self.participants.speakers(session) == [user] for session in range(len(self._sessions))]
+            self._monologues = np.array([*alone, False])
+        return self._monologues[np.where(sessions == NO_SESSION, -1, sessions)]
 
     def topics(self, row: int) -> frozenset[str]:
         """Return what *row* is about by its line, whose parts are joined by ";"; none that is a plan or a joke."""
@@ -249,7 +248,7 @@ class RetrievalIndex:
 
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
         """Add *rows* to all counts of the namespace, or subtract them with *sign* -1."""
-        self._aliases = None
+        self._aliases = self._monologues = None
         columns = self.fields(rows)
         bounded = columns["disabled"]
         for name in ("valid_from", "valid_to", "expires_at"):

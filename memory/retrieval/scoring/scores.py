@@ -114,8 +114,8 @@ def top_positions(ids: Sequence[str], scores: Floats, count: int) -> list[int]:
     positions: list[int] = list(range(len(ids)))
     if count < len(ids):
         positions = positions_from_kth(scores, count).tolist()
-    positions.sort(key=lambda i: (-scores[i], ids[i]))
-    return positions[:count]
+    ranked = sorted(zip((-scores[positions]).tolist(), map(ids.__getitem__, positions), positions, strict=True))
+    return [position for _, _, position in ranked[:count]]
 
 
 def positions_from_kth(scores: Floats, k: int) -> NDArray[np.intp]:
