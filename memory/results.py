@@ -252,7 +252,8 @@ class Hit:
     *outdated_by* is the id of a newer statement of the same, where there is one; *later_than* that of an older one
     which this one may have changed, where that is not certain. *likely_change*: it has probably changed an older one,
     so that an answer should say both. *before* and *after* are the turns around it in its session, in the order in
-    which they were said, where they were asked for.
+    which they were said, where they were asked for. *passage* is the part of a memory of more than 1,500 characters
+    that is nearest to the question, "" of a shorter one.
     """
 
     memory: Memory
@@ -266,6 +267,7 @@ class Hit:
     likely_change: bool = False
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
+    passage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

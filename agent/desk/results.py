@@ -110,6 +110,7 @@ class HitItem(MemoryItem):
     outdated_by: str | None
     later_than: str | None
     likely_change: bool
+    passage: str = ""
     parts: Mapping[str, float] = {}
     matched: tuple[TermItem, ...] = ()
     before: tuple[NeighborItem, ...] = ()

@@ -366,7 +366,7 @@ def _items(hits: Sequence[Hit]) -> tuple[list[ContextItem], str]:
     items: list[ContextItem] = []
     room = _RESULT_CHARACTERS
     for hit in hits:
-        text = _cut(hit.memory.text)
+        text = _cut(hit.memory.text) if not hit.passage else f"{hit.passage} … (a passage; fetch gives the whole)"
         if items and len(text) > room:
             break
         room -= len(text)

@@ -79,7 +79,7 @@ class NamespaceSearcher:
     """Finds and scores candidates in the store namespaces of which *indexes* keeps retrieval indexes.
 
     *terms* is the analyzer's split of a text into terms; *zone* is that of the days of a question; *profiles* gives the
-    profile of the embedder of a space by its name.
+    profile of the embedder of a space by its name, *passages* those of a long text with their cosines to a question.
     """
 
     indexes: IndexSynchronizer
@@ -88,6 +88,7 @@ class NamespaceSearcher:
     terms: Callable[[str], Sequence[str]]
     zone: tzinfo
     profiles: Callable[[str], EmbedderProfile]
+    passages: Callable[[str, Vector], Sequence[tuple[str, float]]]
 
     @contextmanager
     def analyze(self, view: View, target: SearchTarget, query: Query) -> Iterator[NamespaceQuery]:
@@ -128,6 +129,7 @@ class NamespaceSearcher:
                 validity,
                 where,
                 frequencies,
+                self.passages,
             )
 
     def score(self, view: View, target: SearchTarget, query: Query) -> ScoredCandidates:

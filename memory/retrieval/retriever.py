@@ -15,12 +15,13 @@ from typing import TypeVar, Unpack
 
 import numpy as np
 
-from tellback.memory.codec import from_entry
+from tellback.memory.codec import entry_text, from_entry
+from tellback.memory.embedders.lines import passages_of
 from tellback.memory.embedders.protocol import WordVectors
 from tellback.memory.errors import ArgumentError
 from tellback.memory.models import Memory
 from tellback.memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
-from tellback.memory.results import Conflict, Omitted, Profile, RecallResult, RecallStage, WhyNot
+from tellback.memory.results import Conflict, Hit, Omitted, Profile, RecallResult, RecallStage, WhyNot
 from tellback.memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
 from tellback.memory.retrieval.conflicts import conflicting_groups
 from tellback.memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
@@ -119,7 +120,13 @@ class Retriever:
             extractor = RecordExtractor(analyzer=analyzer, lexicon=self._lexicon, zone=day_zone)
             indexes = IndexSynchronizer(lifecycle_store, extractor, word_vectors=word_vectors, cache=index_cache)
             self._searcher = NamespaceSearcher(
-                indexes, self._settings, self._lexicon, self._terms, day_zone, embedding.profile
+                indexes,
+                self._settings,
+                self._lexicon,
+                self._terms,
+                day_zone,
+                embedding.profile,
+                embedding.passage_cosines,
             )
 
     async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
@@ -283,9 +290,11 @@ class Retriever:
 
     async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:
         """Return *query* with its vectors, and a note where it must do with words alone."""
-        embedded = await self._embedding.queries(await asyncio.to_thread(self.texts_to_embed, query))
-        passages = embedded
-        if embedded.vectors and self._embedding.has_passages and await asyncio.to_thread(self._has_documents, query):
+        alone = DOCUMENTS if set(query.partitions) == {DOCUMENTS} else CONVERSATION
+        texts = await asyncio.to_thread(self.texts_to_embed, query)
+        passages = embedded = await self._embedding.queries(texts, partition=alone)
+        has_both = alone == CONVERSATION and embedded.vectors and self._embedding.has_passages
+        if has_both and await asyncio.to_thread(self._has_documents, query):
             passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
         notes = RecallNotes.of_embedding(embedded)
         if passages is not embedded:
@@ -370,6 +379,17 @@ class Retriever:
         answer = explain_ranked(found, ranked[position], position, query)
         return replace(answer, by_words=by_words, by_vector=by_vector)
 
+    def _with_passage(self, hit: Hit, query: Query) -> Hit:
+        """Return *hit* with the passage of its long text that is nearest to the question, or has most of its words."""
+        text = entry_text(hit.memory)
+        if hit.partition == DOCUMENTS or not (passages := passages_of(text)):
+            return hit
+        vector = next(iter(query.vectors_of(hit.partition).values()), None)
+        cosines = dict(() if vector is None else self._embedding.passage_cosines(text, vector))
+        asked = set(self._terms(query.search_text))
+        shares = {passage: len(asked.intersection(self._terms(passage))) for passage in passages}
+        return replace(hit, passage=max(passages, key=lambda part: (cosines.get(part, -1.0), shares[part])))
+
     def _pack(
         self,
         sources: Sequence[ScoredCandidates],
@@ -386,7 +406,7 @@ class Retriever:
             ranked, most, fetch, token_budget=query.token_budget, counter=query.counter, explain=query.explain
         )
         near_best = [hit for hit in hits[query.k :] if hit.score >= NEAR_BEST_SHARE * hits[0].score]
-        hits = (*hits[: query.k], *near_best)
+        hits = tuple(self._with_passage(hit, query) for hit in (*hits[: query.k], *near_best))
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
         if confidence < query.min_confidence:
             unsure = f"confidence {confidence:.2f} is below the {query.min_confidence:g} asked for"

@@ -83,11 +83,11 @@ class Attributes:
             return []
         metadata, partition = patched_metadata(entry.metadata, fields), store_namespace(namespace, CONVERSATION)
         expect = {entry.id: entry.revision}
-        if "about" in fields:  # nothing would name the former line to the cache once the memory is forgotten
-            self.embedding.forget([entry_embedding_text(entry)])
         if not _INDEXED_FIELDS.isdisjoint(fields):
             changed = with_metadata(entry, metadata)
             if "about" in fields:
+                # nothing would name the former line to the cache once the memory is forgotten
+                self.embedding.forget([entry_embedding_text(entry)], keeping=[entry_embedding_text(changed)])
                 (answer,) = self.embedding.still([embedded.get(entry_embedding_text(changed), NOT_YET_EMBEDDED)])
                 changed = replace(changed, vector=answer.vector, no_vector=answer.no_vector)
             self.entries.store.upsert([changed], namespace=partition, expect=expect)

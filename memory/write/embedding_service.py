@@ -10,16 +10,18 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tellback.memory.embedders.batching import TextVector
 from tellback.memory.embedders.cache import MAX_BYTES, CachedEmbedder, DatabaseEmbeddingCache
 from tellback.memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
-from tellback.memory.embedders.lines import embed_with_lines, embedded_parts
+from tellback.memory.embedders.lines import embed_with_lines, embedded_parts, passages_of
 from tellback.memory.embedders.probe_pairs import PROBE_TEXTS, measured_profile
 from tellback.memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile, profile_of_fields
 from tellback.memory.embedders.protocol import (
@@ -41,7 +43,16 @@ from tellback.memory.partitions import CONVERSATION, DOCUMENTS
 from tellback.memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
 from tellback.memory.validation import checked_seconds
 from tellback.memory.write.access_control import SENSITIVE_REASON
-from tellback.vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
+from tellback.vectorstore import (
+    Database,
+    Space,
+    SpaceMismatch,
+    UnsupportedError,
+    Vector,
+    VectorStore,
+    VectorStoreError,
+    lifecycle_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +269,8 @@ class EmbeddingService:
         database = database_for(store, database)
         self.probes = EmbedderProbes(database)
         limit = self.settings.cache_bytes or MAX_BYTES
-        self._cache = DatabaseEmbeddingCache(database, max_bytes=limit) if database.lasting else None
+        self._lasts = database.lasting
+        self._cache = DatabaseEmbeddingCache(database, max_bytes=limit)
         self.embedder = embedder if embedder is None else self._kept(embedder)
 
     @property
@@ -338,6 +350,31 @@ class EmbeddingService:
                 return False
         return True
 
+    async def keep_passages(self, space: Space, passages: Mapping[str, NDArray[np.float32]]) -> None:
+        """Keep the vectors of the *passages* of long texts, where no cache does; they are forgotten with their text."""
+        if passages and not isinstance(self.embedder, CachedEmbedder):
+            kept = {text: TextVector(np.array(row, np.float32)) for text, row in passages.items()}
+            try:
+                await asyncio.to_thread(self._cache.put, space.fingerprint, "document", kept)
+            except VectorStoreError as error:  # a recall then goes by the whole text
+                _log.warning("the vectors of passages were not kept: %s", type(error).__name__)
+
+    def passage_cosines(self, text: str, question: Vector) -> list[tuple[str, float]]:
+        """Return the passages of a long *text* with their cosines to *question*, where their vectors are kept."""
+        space, passages = self._store.space, passages_of(text)
+        if space is None or not passages:
+            return []
+        try:
+            kept = self._cache.get(space.fingerprint, "document", passages)
+        except VectorStoreError:  # as without them
+            return []
+        length = float(np.linalg.norm(question))
+        return [
+            (passage, float(known.vector @ question) / (length * float(np.linalg.norm(known.vector))))
+            for passage, known in zip(passages, kept, strict=True)
+            if known is not None and known.vector.shape == question.shape and length
+        ]
+
     async def queries(self, texts: Sequence[str], *, partition: str = CONVERSATION) -> EmbeddedQuery:
         """Return the vectors of a question's wordings in *partition*; raises nothing but cancellation."""
         if self.embedder is None:
@@ -404,27 +441,28 @@ class EmbeddingService:
         self.embedder, self._trusted, self.problem = self._kept(embedder), space, None
         self._rests_until = -1.0
 
-    def forget(self, texts: Sequence[str]) -> None:
+    def forget(self, texts: Sequence[str], *, keeping: Iterable[str] = ()) -> None:
         """Remove what is kept of *texts*, which are to be erased; in the transaction that erases them.
 
+        What they have in common with the texts *keeping*, such as passages that stay, is kept.
         What a file's cache holds goes whichever embedder is in use now.
         """
-        parts = embedded_parts(texts)
-        if self._cache is not None:
-            self._cache.erase(parts)
+        staying = set(embedded_parts(keeping))
+        parts = [part for part in embedded_parts(texts) if part not in staying]
+        self._cache.erase(parts)
         forget_texts(self.embedder, parts)
 
     def kept(self) -> int:
         """Return how many bytes of vectors the file's cache holds, whether it is used now or not. In a thread."""
-        return 0 if self._cache is None else self._cache.size()
+        return self._cache.size()
 
     def close(self) -> None:
         """Write down what the cache was asked for. In a thread."""
-        if self._cache is not None and self.settings.cache_bytes:
+        if self._lasts and self.settings.cache_bytes:
             self._cache.close()
 
     def _kept(self, embedder: Embedder) -> Embedder:
-        if self._cache is None or not self.settings.cache_bytes or isinstance(embedder, CachedEmbedder):
+        if not self._lasts or not self.settings.cache_bytes or isinstance(embedder, CachedEmbedder):
             return embedder
         return CachedEmbedder(embedder, self._cache)
 
@@ -471,17 +509,18 @@ class EmbeddingService:
         trusted = space is not None and (self._trusted == space or names_weights(embedder))
         probing = None if trusted else asyncio.ensure_future(probe_embedder(embedder))
         try:
-            answer = checked_embeddings(
-                await embed_with_lines(partition_embedder(embedder, partition), texts, kind), texts
-            )
+            embedded = await embed_with_lines(partition_embedder(embedder, partition), texts, kind)
+            answer = checked_embeddings(embedded.embeddings, texts)
             seen = None if probing is None else await probing
         finally:
             if probing is not None:  # it does not outlive this, and fails unseen where embedding does
                 probing.cancel()
                 await asyncio.gather(probing, return_exceptions=True)
         if seen is not None or space is None:
-            return answer, await asyncio.to_thread(self._settle, embedder, answer.vectors.shape[1], seen)
-        _check_dimension(space, embedder, answer.vectors.shape[1])
+            space = await asyncio.to_thread(self._settle, embedder, answer.vectors.shape[1], seen)
+        else:
+            _check_dimension(space, embedder, answer.vectors.shape[1])
+        await self.keep_passages(space, embedded.passages)
         return answer, space
 
     def _settle(self, embedder: Embedder, dimension: int, seen: ProbeVectors | None) -> Space:

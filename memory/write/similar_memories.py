@@ -160,7 +160,7 @@ class SimilarMemoryLookup:
         """Let the embedder's cache forget the texts that were tried and are not *stored*: nobody could later."""
         kept = set(stored) if self.tried else frozenset()
         if unused := [text for text in self.tried if text not in kept]:
-            await asyncio.to_thread(self.embedding.forget, unused)
+            await asyncio.to_thread(self.embedding.forget, unused, keeping=kept)
 
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""

@@ -215,7 +215,7 @@ def test_the_embedding_cache_embeds_a_repeated_text_once_and_forgets_it_with_its
     assert "embedding cache" in tellback("doctor").out
     assert " MB of vectors of at most 5.0 MB" in tellback("doctor").out
     monkeypatch.delenv("TELLBACK_EMBEDDING_CACHE")
-    assert " MB of vectors from before, and not used" in tellback("doctor").out
+    assert " MB of vectors of passages of long memories, and from before" in tellback("doctor").out
     kept = "SELECT COUNT(*) FROM embedding_cache WHERE kind = 'document'"
     assert apsw.Connection(str(tmp_path / "m.db")).execute(kept).get == 1
     assert tellback("forget", first["id"], "--yes").code == 0

@@ -53,7 +53,7 @@ class MemoryNamespaceReader:
     def ids_of(self, keys: Sequence[int]) -> list[str]:
         """Return the ids of *keys*."""
         if self._indexes.is_loaded(self._name):
-            return list(map(self._rows().id_of, keys))
+            return self._rows().ids_of(keys)
         return ids_by_key(self._connection, keys)
 
     def keys_of(self, ids: Sequence[str]) -> NDArray[np.int64]:

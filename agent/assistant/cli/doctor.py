@@ -307,7 +307,7 @@ def _content_checks(memory: LongTermMemory, settings: AssistantSettings) -> Iter
     yield from _embedding_checks(memory)
     limit, kept = memory.embedding.settings.cache_bytes, memory.embedding.kept()
     if limit or kept:
-        used = f"of at most {limit / 1e6:.1f} MB" if limit else "from before, and not used"
+        used = f"of at most {limit / 1e6:.1f} MB" if limit else "of passages of long memories, and from before"
         yield DoctorCheck("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
     store = lifecycle_of(memory.store)
     if store is not None:

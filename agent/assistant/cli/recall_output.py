@@ -102,7 +102,7 @@ def _print_hits(
         mark = f"{number}. "
         margin = " " * len(mark)
         # Further lines are indented deeper than the line of the origin: no text can imitate that line.
-        text, at = hit.memory.text, hit.memory.occurred_at or hit.memory.recorded_at
+        text, at = (not full and hit.passage) or hit.memory.text, hit.memory.occurred_at or hit.memory.recorded_at
         if hit.partition == CONVERSATION and at is not None:
             text = with_days(text, language, to_local(at).date())
         lines, cut = excerpt(text, pattern, indent=len(margin) + 4, full=full)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -43,7 +43,8 @@ async def recall_for_prompt(
     result = await memory.recall(
         question, settings.k, context=earlier[-_CONTEXT_TURNS:], namespace=settings.namespace, where=where
     )
-    items = [item_from_hit(hit, 0) for hit in result if not _is_small_talk(hit.memory.text)]
+    stating = [hit for hit in result if not _is_small_talk(hit.memory.text)]
+    items = [replace(item_from_hit(hit, 0), text=hit.passage or hit.memory.text) for hit in stating]
     kept, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
     found = {hit.memory.id: hit.memory for hit in result}
     return PromptMemories(

@@ -14,6 +14,7 @@ from enum import IntFlag
 
 from tellback.memory.analysis.texts import AnalyzedText, analyze_text, is_judged
 from tellback.memory.codec import text_without_caption
+from tellback.memory.embedders.lines import passages_of
 from tellback.memory.models import DEFAULT_IMPORTANCE, Trust, Utterance, UtteranceKind
 from tellback.memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from tellback.memory.retrieval.languages.lexicon import Lexicon
@@ -32,6 +33,8 @@ class TextFeature(IntFlag):
     """Its speaker speaks of themselves."""
     TIME = 8
     NUMBER = 16
+    LONG = 32
+    """Has passages with vectors of their own."""
 
 
 _QUESTION_MARKS = ("?", "\uff1f")
@@ -55,6 +58,8 @@ def text_features(text: str, lexicon: Lexicon) -> int:
         features |= TextFeature.ASKS
         if text.rstrip(" \t\n\"')\u201d\u2019").endswith(_QUESTION_MARKS):
             features |= TextFeature.ENDS_ASKING
+    if passages_of(text):
+        features |= TextFeature.LONG
     return int(features)
 
 

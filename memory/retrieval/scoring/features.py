@@ -24,6 +24,8 @@ from tellback.vectorstore.internals import idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+_COMPARED_LONG_TEXTS = 20
+"""Likeliest long texts whose passages are compared with the question: each reads its text from the file."""
 _IMPORTANCE = 0.2
 """Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
 
@@ -93,7 +95,7 @@ class NamespaceQuery:
     """A question as it is analyzed in one store namespace, with the *view* and the *index* that it is scored with.
 
     *vector* is that of the question there, None without one, and *profile* that of the embedder it comes from; *where*
-    is everything that candidates must pass.
+    is everything that candidates must pass. *passages* gives the passages of a long text with their cosines.
     """
 
     view: View
@@ -106,6 +108,7 @@ class NamespaceQuery:
     validity: ValidityFilter
     where: Filter | None
     frequencies: TermFrequencies
+    passages: Callable[[str, Vector], Sequence[tuple[str, float]]] = lambda text, question: ()
     _cosines: RowCosines = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,14 +125,23 @@ class NamespaceQuery:
     def cosines(self, rows: Rows) -> Floats | None:
         """Return the cosine of the question with each of *rows*, NaN without a vector; None without the question's.
 
-        It counts from the base of the profile.
+        It counts from the base of the profile. A long text has that of its nearest passage, where it is nearer.
         """
         vector = self.vector
         if vector is None:
             return None
 
         def compute(missing: Rows) -> Floats:
-            return self.profile.rescaled(self.view.similarity(vector, self.ids(missing), namespace=self.namespace))
+            cosines = self.view.similarity(vector, self.ids(missing), namespace=self.namespace)
+            long = np.flatnonzero(has_text_feature(self.index, missing, TextFeature.LONG))
+            likely = long[np.argsort(-np.nan_to_num(cosines[long]), kind="stable")[:_COMPARED_LONG_TEXTS]]
+            entries = self.view.get(self.ids(missing[likely]), namespace=self.namespace) if len(likely) else []
+            for place, entry in zip(likely.tolist(), entries, strict=True):
+                nearest = (
+                    max((cosine for _, cosine in self.passages(entry.text, vector)), default=-1.0) if entry else -1.0
+                )
+                cosines[place] = max(cosines[place], nearest)
+            return self.profile.rescaled(cosines)
 
         return self._cosines.of(rows, compute)
 
