@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tellback.agent.agent import Agent
     from tellback.agent.agent_memory import PassageRetriever
     from tellback.agent.context.line_writer import LineWriter
+    from tellback.agent.context.section_writer import SectionWriter
     from tellback.agent.desk.desk import MemoryDesk, Room
     from tellback.agent.mcp.client import McpTools
     from tellback.agent.mcp.settings import McpServer
@@ -380,6 +381,17 @@ def make_line_writer(settings: AssistantSettings, client: HttpClient) -> LineWri
         )
     provider, model_settings = make_provider(settings, client), make_model_settings(settings)
     return LineWriter(provider, share_sensitive=settings.share_sensitive, settings=model_settings)
+
+
+def make_section_writer(settings: AssistantSettings, client: HttpClient) -> SectionWriter:
+    """Return the writer of lines for passages of documents, with the model of the settings."""
+    from tellback.agent.context.section_writer import SectionWriter
+
+    if settings.model is None:
+        raise ConfigurationError(
+            "no model is set to write the lines: `tellback init` looks for one, or set TELLBACK_MODEL"
+        )
+    return SectionWriter(make_provider(settings, client), settings=make_model_settings(settings))
 
 
 def writes_lines(settings: AssistantSettings) -> bool:

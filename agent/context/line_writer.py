@@ -186,7 +186,7 @@ class LineWriter:
         """Return the lines that the model writes, by the ids of memories; those are missing that it leaves out."""
         request = Request((Message.user(case.prompt()),), system=LINE_INSTRUCTIONS, settings=self._settings)
         reply = await ask_model(self._provider, request, ledger, purpose="lines", keeping=0)
-        numbers = _parse_lines(reply)
+        numbers = parse_lines(reply)
         notes = enumerate(case.notes, start=1)
         return {note.id: numbers[number] for number, note in notes if number in numbers}
 
@@ -234,7 +234,7 @@ def _plain(text: str) -> str:
     return defuse(" ".join(text.split()))
 
 
-def _parse_lines(reply: str) -> dict[int, str]:
+def parse_lines(reply: str) -> dict[int, str]:
     """Return the usable lines of *reply* by number; words or a fence around its JSON do no harm."""
     try:
         answer: Any = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])

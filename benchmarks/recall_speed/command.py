@@ -26,12 +26,15 @@ from benchmarks.stores.results import machine
 
 _SIZES = (1_000, 10_000, 100_000)
 _ROUNDS = 7
-_RECALL = {1_000: 2.0, 10_000: 4.0, 100_000: 12.0}
+_RECALL = {1_000: 10.0, 10_000: 14.0, 100_000: 25.0}
+_CALLS, _MODULES, _PASSAGES = 900.0, 45.0, 40.0
+_REMEMBERED = 1_000
+_PARTS = ("recall", "remember", "passages", "commands")
 _COMMAND = {10_000: 3.0, 100_000: 10.0}
 _INDEX = {100_000: 150.0}
 _HELD = {100_000: 400.0}
 _FIRST = {100_000: 2_000.0}
-"""Limits by number of turns: ms, times of the imports, MB, MB, ms."""
+"""Limits by number of turns: CPU ms beside the encoder, times of the imports, MB, MB, ms."""
 Say = Callable[[str], None]
 
 
@@ -64,6 +67,7 @@ def add_command(commands: Any) -> None:
     default = os.environ.get("TELLBACK_BENCH_DATA")
     parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
     parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
+    parser.add_argument("--parts", default=",".join(_PARTS), help="what to measure, comma-separated")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="runs of each new process")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, help="folder for the memories' files, on a real disk (default: temporary)")
@@ -80,6 +84,9 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     sizes = sorted({int(size) for size in given.sizes.split(",")})
     if sizes[0] < 1_000:
         raise ValueError(f"--sizes: 1000 turns or more are needed, not {sizes[0]}")
+    parts = given.parts.split(",")
+    if unknown := [part for part in parts if part not in _PARTS]:
+        raise ValueError(f"--parts: {unknown[0]!r} is none of {', '.join(_PARTS)}")
     made = {
         "command": about.command(words),
         "at": about.moment(),
@@ -91,14 +98,23 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     }
     figures: list[Figure] = []
     with TemporaryDirectory(dir=given.work, prefix="tellback-speed-") as folder:
-        for size in sizes:
-            file = Path(folder) / f"{size}.db"
-            for figure in _of_size(file, given, size, say):
+
+        def measured(figures_of: Iterator[Figure]) -> None:
+            for figure in figures_of:
                 figures.append(figure)
                 say(f"    {figure.what}: {_short(figure.p50)} {figure.unit}")
+
+        if "remember" in parts:
+            measured(_remembered(Path(folder) / "remember.db", given, say))
+        if "passages" in parts:
+            measured(_of_passages(Path(folder) / "passages.db", given, say))
+        for size in sizes if {"recall", "commands"}.intersection(parts) else ():
+            file = Path(folder) / f"{size}.db"
+            measured(_of_size(file, given, size, parts, say))
             file.unlink()
-        say("new processes without a memory")
-        figures += _starts(given)
+        if "commands" in parts:
+            say("new processes without a memory")
+            measured(_starts(given))
     _show(figures, made)
     if given.json is not None:
         kept = {"about": made, "figures": [asdict(figure) for figure in figures]}
@@ -106,26 +122,43 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     return 0
 
 
-def _of_size(file: Path, given: argparse.Namespace, size: int, say: Say) -> Iterator[Figure]:
+def _measured(measure: str, file: Path, size: int, given: argparse.Namespace, say: Say) -> dict[str, Any]:
+    """Return what the worker measures in a process of its own."""
+    say(f"{size:,} turns: {measure}")
+    words = ["-m", "benchmarks.recall_speed.worker", measure, str(file), str(given.data.resolve())]
+    run = subprocess.run(
+        [sys.executable, *words, str(size), str(given.seed)],
+        cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    parsed: dict[str, Any] = json.loads(run.stdout)
+    return parsed
+
+
+def _remembered(file: Path, given: argparse.Namespace, say: Say) -> Iterator[Figure]:
+    found = _measured("remember", file, _REMEMBERED, given, say)
+    if found["embedder"] is not None:
+        share = found["embedder"] / found["seconds"]
+        yield Figure("remember_many, of the encoder alone, CPU", _REMEMBERED, "×", share, bound=0.5, least=True)
+
+
+def _of_passages(file: Path, given: argparse.Namespace, say: Say) -> Iterator[Figure]:
+    found = _measured("passages", file, 0, given, say)
+    yield _times("one recall over passages, CPU", found["passages"], found["times"], _PASSAGES)
+
+
+def _of_size(file: Path, given: argparse.Namespace, size: int, parts: Sequence[str], say: Say) -> Iterator[Figure]:
     def measured(measure: str, path: Path = file) -> dict[str, Any]:
-        say(f"{size:,} turns: {measure}")
-        words = ["-m", "benchmarks.recall_speed.worker", measure, str(path), str(given.data.resolve())]
-        run = subprocess.run(
-            [sys.executable, *words, str(size), str(given.seed)],
-            cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
-        parsed: dict[str, Any] = json.loads(run.stdout)
-        return parsed
+        return _measured(measure, path, size, given, say)
 
     filled = measured("fill")
-    yield Figure("remember_many", size, "turns/s", size / filled["seconds"])
-    if filled["embedder"] is not None:
-        share = filled["embedder"] / filled["seconds"]
-        yield Figure("remember_many, of the embedder alone", size, "×", share, bound=0.5, least=True)
+    yield Figure("remember_many beside the encoder", size, "turns/s", size / filled["seconds"])
     yield Figure("remember_many, the last thousand of the first", size, "×", filled["last"] / filled["first"])
     yield Figure("file", size, "MB", filled["mb"])
     warm = measured("warm")
-    yield _times("one recall, warm", size, warm["times"], _RECALL.get(size))
+    yield _times("one recall, warm, CPU beside the encoder", size, warm["times"], _RECALL.get(size))
+    yield _times("- the encoder", size, warm["encoder"], None)
+    yield Figure("- calls of our functions", size, "", warm["calls"], bound=_CALLS)
+    yield Figure("- modules", size, "", warm["modules"], bound=_MODULES)
     yield Figure("open", size, "ms", warm["opened"] * 1e3)
     yield Figure("the first recall of all", size, "ms", warm["first"] * 1e3, bound=_FIRST.get(size))
     yield Figure("the first recall of a later process", size, "ms", measured("cold")["first"] * 1e3)
@@ -133,6 +166,8 @@ def _of_size(file: Path, given: argparse.Namespace, size: int, say: Say) -> Iter
     if used["index"] is not None:
         yield Figure("store's own core", size, "MB", used["core"])
         yield Figure("index of recall, above the core", size, "MB", used["index"], bound=_INDEX.get(size))
+    if "commands" not in parts:
+        return
     copy = file.with_name("single.db")
     shutil.copyfile(file, copy)
     single = measured("single", copy)

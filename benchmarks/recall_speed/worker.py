@@ -8,17 +8,24 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import perf_counter
-from typing import Any
+from time import perf_counter, process_time
+from types import FrameType
+from typing import Any, Literal
 
 import numpy as np
 
+import tellback.memory
+from benchmarks.datasets import cranfield
+from benchmarks.recall_speed.spared import SparingEmbedder
 from benchmarks.recall_speed.texts import LANE, questions, turns
 from benchmarks.stores.cold import private_bytes
-from tellback.memory import LocalEmbedder, Memory, open_memory
-from tellback.memory.internals import local_available
+from tellback.memory import KnowledgeBase, LongTermMemory, Memory, local_embedder, open_memory
+from tellback.memory.internals import Embeddings, local_available
 from tellback.vectorstore import Entry, Metric, Space, open_store
 
 _BATCH = 256
@@ -30,10 +37,28 @@ _ENDS = 1_000
 """Turns at the beginning and at the end whose pace is measured separately."""
 
 
-async def fill(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
-    """Remember all turns; return how long that takes and how long the embedder alone takes for the same texts."""
+async def remember(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the CPU seconds of remembering *rows* turns, and those of the encoder alone on the same texts."""
     items = list(turns(data, rows, seed))
     memory = open_memory(file)
+    if memory.embedder is None:
+        return {"seconds": 0.0, "embedder": None}
+    await memory.embedder.embed(["what is loaded once"])
+    start = process_time()
+    await memory.remember_many(items)
+    seconds = process_time() - start
+    start = process_time()
+    for number in range(0, rows, _BATCH):
+        await memory.embedder.embed([turn.text for turn in items[number : number + _BATCH]])
+    alone = process_time() - start
+    await memory.close()
+    return {"seconds": seconds, "embedder": alone}
+
+
+async def fill(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Remember all turns, with vectors that are spared (``spared``); return how long that takes."""
+    items = list(turns(data, rows, seed))
+    memory = open_memory(file, embedder=SparingEmbedder() if local_available() else None)
     if memory.embedder is not None:
         await memory.embedder.embed(["what is loaded once"])
     start = perf_counter()
@@ -41,24 +66,40 @@ async def fill(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     await memory.remember_many(items, on_progress=lambda done: marks.append((done, perf_counter())))
     seconds = perf_counter() - start
     await memory.close()
-    alone = await _embedding_alone([turn.text for turn in items])
     size = sum(item.stat().st_size for item in Path(file).parent.glob(Path(file).name + "*"))
     first, last = _pace(marks, 0, _ENDS), _pace(marks, max(rows - _ENDS, 0), rows)
-    return {"seconds": seconds, "embedder": alone, "first": first, "last": last, "mb": size / 1e6}
+    return {"seconds": seconds, "first": first, "last": last, "mb": size / 1e6}
 
 
 async def warm(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
-    """Return the seconds of opening, of the first recall, and of 200 more."""
+    """Return the seconds of opening, of the first recall, and of 200 more: of CPU time, without the encoder's own."""
     asked = questions(data, _WARM_UP + _ASKED + 1, seed)
     start = perf_counter()
     memory = open_memory(file)
     opened = perf_counter() - start
     first = await _timed(lambda: memory.recall(asked[0]))
-    for question in asked[1 : _WARM_UP + 1]:
-        await memory.recall(question)
-    times = [await _timed(lambda question=question: memory.recall(question)) for question in asked[_WARM_UP + 1 :]]  # type: ignore[misc]
+    found = await _cpu_beside_encoder(memory, asked[1:], lambda question: memory.recall(question))
+    calls, modules = await _calls(lambda: memory.recall(asked[0]))
     await memory.close()
-    return {"opened": opened, "first": first, "times": times}
+    return {"opened": opened, "first": first, "calls": calls, "modules": modules, **found}
+
+
+async def passages(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the CPU seconds of recalls over the passages of Cranfield's 1,400 documents, the encoder's among them."""
+    texts = cranfield(data)
+    memory = open_memory(file)
+    knowledge = KnowledgeBase(memory)
+    for id, text in texts.documents.items():
+        await knowledge.ingest_text(text, source=f"{id}.md")
+    asked = [question.text for question in texts.questions][: _WARM_UP + _ASKED]
+    times = []
+    for question in asked:
+        start = process_time()
+        await memory.recall(question, partitions="documents")
+        times.append(process_time() - start)
+    count = sum(document.chunks for document in await knowledge.documents())
+    await memory.close()
+    return {"times": times[_WARM_UP:], "passages": count}
 
 
 async def cold(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
@@ -96,7 +137,7 @@ async def single(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     texts = [
         f"{turn.text} Said once more, number {position}." for position, turn in enumerate(turns(data, _SINGLE, seed))
     ]
-    embedder = LocalEmbedder() if local_available() else None
+    embedder = local_embedder() if local_available() else None
     space = None if embedder is None else Space("speed", embedder.dimension, Metric.COSINE)
     store = open_store(f"sqlite:///{file}.bare", space=space)
     memory = open_memory(file)
@@ -115,23 +156,62 @@ async def single(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
 
 
 MEASURES: dict[str, Callable[[str, Path, int, int], Awaitable[dict[str, Any]]]] = {
+    "remember": remember,
     "fill": fill,
     "warm": warm,
+    "passages": passages,
     "cold": cold,
     "memory": memory_used,
     "single": single,
 }
 
 
-async def _embedding_alone(texts: list[str]) -> float | None:
-    if not local_available():
-        return None
-    embedder = LocalEmbedder()
-    await embedder.embed(["warm"])
-    start = perf_counter()
-    for number in range(0, len(texts), _BATCH):
-        await embedder.embed(texts[number : number + _BATCH])
-    return perf_counter() - start
+async def _cpu_beside_encoder(
+    memory: LongTermMemory, asked: Sequence[str], ask: Callable[[str], Awaitable[object]]
+) -> dict[str, list[float]]:
+    """Return the CPU seconds of each of *asked* after those that warm up, without the encoder, and the encoder's."""
+    encoder: Any = memory.embedder
+    encoding = 0.0
+    if hasattr(encoder, "embed_detailed"):
+        embed = encoder.embed_detailed
+
+        async def timed(texts: Sequence[str], kind: Literal["document", "query"] = "document") -> Embeddings:
+            nonlocal encoding
+            start = process_time()
+            answer: Embeddings = await embed(texts, kind)
+            encoding += process_time() - start
+            return answer
+
+        encoder.embed_detailed = timed
+    times, encoder_times = [], []
+    for question in asked:
+        encoding, start = 0.0, process_time()
+        await ask(question)
+        times.append(process_time() - start - encoding)
+        encoder_times.append(encoding)
+    return {"times": times[_WARM_UP:], "encoder": encoder_times[_WARM_UP:]}
+
+
+async def _calls(ask: Callable[[], Awaitable[object]]) -> tuple[int, int]:
+    """Return how many Python functions of ours *ask* calls, without the encoder's, and in how many modules."""
+    called: Counter[str] = Counter()
+    root = str(Path(tellback.memory.__file__ or "").parents[1])
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(root) and "embedders" not in file and "benchmarks" not in file:
+            called[file] += 1
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    # threads of the pool that run already have no profiler: new ones have
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+    try:
+        await ask()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return called.total(), len(called)
 
 
 def _pace(marks: list[tuple[int, float]], low: int, high: int) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tellback.memory.chunking.protocol import Chunk, Chunker
-from tellback.memory.codec import from_entry, to_entry
+from tellback.memory.codec import entry_embedding_text, from_entry, to_entry
 from tellback.memory.documents.collection import DocumentCollection, StaleIntent
 from tellback.memory.documents.discovery import DocumentFile, GivenDocument
 from tellback.memory.documents.document import ANCHOR, LINE, PAGE_BREAKS, Document
@@ -238,7 +238,7 @@ def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ba
         if collection.manifest.get(record.source) != record:
             return None
         entries = collection.memory.store.get(record.chunks, namespace=collection.partition)
-        collection.memory.embedding.forget([entry.text for entry in entries if entry])
+        collection.memory.embedding.forget([entry_embedding_text(entry) for entry in entries if entry])
         erased = _erase_chunks(collection, record.chunks)
         collection.complete_removal(intent)
     return erased

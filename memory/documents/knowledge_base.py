@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 
 from tellback.memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
 from tellback.memory.chunking.function import ChunkFunction
-from tellback.memory.codec import from_entry
+from tellback.memory.codec import entry_embedding_text, from_entry, with_metadata
 from tellback.memory.documents.answers import MAX_COMPARED, AnswerSentence, best_sentences, with_meaning
 from tellback.memory.documents.citations import Citation, cite
 from tellback.memory.documents.collection import DocumentCollection, open_collection
@@ -41,12 +41,22 @@ from tellback.memory.documents.loaders.content import known_content
 from tellback.memory.documents.loaders.registry import LoaderRegistry, type_names
 from tellback.memory.documents.manifest import DocumentRecord
 from tellback.memory.documents.table_rows import quoted_text
+from tellback.memory.entry_store import patched_metadata
 from tellback.memory.errors import ArgumentError, LoadError, translating
 from tellback.memory.long_term import LongTermMemory
+from tellback.memory.models import AboutAuthor, is_worse_author
 from tellback.memory.partitions import DOCUMENTS, parse_store_namespace
 from tellback.memory.timestamps import to_aware
-from tellback.memory.validation import checked_int, checked_label, checked_labels, checked_text
-from tellback.vectorstore import Analyzer, Filter, lifecycle_of
+from tellback.memory.validation import (
+    checked_about,
+    checked_about_author,
+    checked_int,
+    checked_label,
+    checked_labels,
+    checked_text,
+)
+from tellback.memory.write.embedding_service import NOT_YET_EMBEDDED
+from tellback.vectorstore import Analyzer, Entry, Filter, lifecycle_of
 
 _SECTION: Final = "section"
 _COMPARED = 5
@@ -230,6 +240,64 @@ class KnowledgeBase:
             return [] if record is None else _load_passages(self._collection, record.chunks)
 
         return await asyncio.to_thread(load)
+
+    async def undescribed(self) -> list[Passage]:
+        """Return the passages that nobody has given a line, in the order of their documents (``describe``)."""
+
+        def load() -> list[Passage]:
+            collection = self._collection
+            entries = collection.memory.store.scan(namespace=collection.partition)
+            described = {entry.id for entry in entries if entry.metadata.get("about_by")}
+            chunks = [id for record in collection.manifest.all() for id in record.chunks if id not in described]
+            return _load_passages(collection, chunks)
+
+        return await asyncio.to_thread(load)
+
+    async def describe(self, lines: Mapping[str, str], *, by: AboutAuthor = "caller") -> int:
+        """Set the *lines* by the ids of passages: the question that each answers; return how many were set.
+
+        A line is searched and embedded with its passage, and never quoted. It stays while the passage keeps its words,
+        and is erased with it. An empty one says that there is none to write. A line of a better author stays; an
+        unknown id is no error, since its document may have changed meanwhile.
+        """
+        checked = {checked_label(id, "lines"): checked_about(line, f"lines[{id!r}]") for id, line in lines.items()}
+        if not checked_about_author(by, "by"):
+            raise ArgumentError("by", by, "an author is needed")
+        collection = self._collection
+        store, embedding = collection.memory.store, collection.memory.embedding
+
+        def changed() -> list[Entry]:
+            entries = store.get(list(checked), namespace=collection.partition)
+            return [
+                with_metadata(
+                    entry, patched_metadata(entry.metadata, {"about": checked[entry.id] or None, "about_by": by})
+                )
+                for entry in entries
+                if entry is not None and not is_worse_author(by, entry.metadata.get("about_by", ""))
+            ]
+
+        with embedding.in_flight.write():
+            entries = await asyncio.to_thread(changed)
+            texts = dict.fromkeys(entry_embedding_text(entry) for entry in entries if entry.vector is None)
+            vectors = await embedding.vectors(list(texts), partition=DOCUMENTS)
+            embedded = dict(zip(texts, vectors, strict=True))
+
+            def write() -> int:
+                now = [
+                    entry for entry in changed() if entry.vector is not None or entry_embedding_text(entry) in embedded
+                ]
+                vectors = embedding.still(
+                    [embedded.get(entry_embedding_text(entry), NOT_YET_EMBEDDED) for entry in now]
+                )
+                renewed = [
+                    entry if entry.vector is not None else replace(entry, vector=answer.vector)
+                    for entry, answer in zip(now, vectors, strict=True)
+                ]
+                expect = {entry.id: entry.revision for entry in now}
+                store.upsert(renewed, namespace=collection.partition, expect=expect)
+                return len(renewed)
+
+            return await asyncio.to_thread(write)
 
     async def remove(self, document: str) -> int:
         """Erase a document, by its source; return how many chunks it had. An ingest does not bring it back by itself.

@@ -85,6 +85,12 @@ def ingest(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read and what not; read nothing.")
     ] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Let the model write the question that each passage answers.")
+    ] = False,
+    most_tokens: Annotated[
+        int, typer.Option(metavar="COUNT", min=1, help="With --lines: stop before it takes more tokens.")
+    ] = 100_000,
     json: JsonOption = False,
 ) -> None:
     """Read files, folders and web pages into the memory.
@@ -93,6 +99,8 @@ def ingest(
     anew; what vanished from a folder is retired. For a PATH that is gone itself, you are asked whether its documents
     are to be retired.
     """
+    if lines and global_options(context).configuration().settings.model is None:
+        raise typer.BadParameter("no model is set to write them: `tellback init` looks for one", param_hint="--lines")
     selection = file_selection(include, exclude, max_size, no_ignore=no_ignore)
     pages = [place for place in places if _is_url(place)]
     paths = [Path(place) for place in places if not _is_url(place)]
@@ -114,6 +122,8 @@ def ingest(
             _confirm_retiring(knowledge, gone, yes=yes)
             report = _ingest_with_progress(knowledge, paths, selection, again=again, quiet=json or quiet)
             report = replace(report, lines=(*report.lines, *_page_lines(opened, knowledge, pages, again=again)))
+            if lines:
+                _write_lines(opened, knowledge, most_tokens, quiet=json or quiet)
     read = any(line.action not in _NOT_READ for line in report.lines)
     if json:
         print_json(report)
@@ -129,6 +139,33 @@ def ingest(
         raise typer.Exit(EXIT_USAGE)
     if not report.complete:
         raise typer.Exit(EXIT_PARTIAL)
+
+
+def _write_lines(opened: OpenedMemory, knowledge: KnowledgeBase, most_tokens: int, *, quiet: bool) -> None:
+    """Let the model write the lines of passages that have none, up to *most_tokens*; what is written stays."""
+    from tellback.agent.assistant.wiring import make_http_client, make_section_writer
+    from tellback.agent.context.line_writer import LineProgress
+
+    client, progress = make_http_client(opened.settings), LineProgress()
+
+    async def write(total: int) -> None:
+        nonlocal progress
+        async for progress in writer.write(knowledge, most_tokens=most_tokens):
+            advance(progress.done, total, "")
+
+    try:
+        writer = make_section_writer(opened.settings, client)
+        estimate = run(writer.estimate(knowledge))
+        if not quiet and estimate.memories:
+            count = format_count(estimate.memories, "passage")
+            print_note(f"{count} would go to {opened.settings.model}: about {estimate.tokens:,} tokens")
+        with progress_bar("writing lines", quiet=quiet) as advance:
+            run(write(estimate.memories))
+    finally:
+        run(client.aclose())
+    if not quiet and estimate.memories:
+        rest = "; stopped before the limit of tokens, and the same command goes on" if progress.stopped else ""
+        print_note(f"{format_count(progress.written, 'line')} written, {progress.tokens:,} tokens{rest}")
 
 
 def _tried(
