@@ -63,6 +63,7 @@ from tellback.memory.retrieval.scoring.settings import RecallSettings
 from tellback.memory.scopes import Scopes, scope_filter
 from tellback.memory.selectors import ForgetSelectors, ListFilters
 from tellback.memory.tables.erasers import Eraser, ExportedPart
+from tellback.memory.tables.given_log import GivenLog
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
 from tellback.memory.tables.operation_log import OperationLog
 from tellback.memory.tables.soft_deletes import SoftDeletes
@@ -83,6 +84,7 @@ from tellback.memory.write.embedding_service import EmbeddingService, EmbeddingS
 from tellback.memory.write.policies.base import OnPolicyFailure, WritePolicy
 from tellback.memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
 from tellback.vectorstore import (
+    Analyzer,
     Database,
     FileDatabase,
     Filter,
@@ -168,10 +170,10 @@ class LongTermMemory:
     Public attributes, for parts built on it: ``store``, ``database``,
     ``entries`` (the store by partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``,
     ``embedding`` (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the
-    secret of this file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``,
-    ``recall_settings``; ``open_copy`` (opens a backup, to forget in it); ``index_cache`` (the cached retrieval
-    indexes; None on a store without a file); ``erasers`` and ``carried``, to which a part that keeps something of
-    memories adds itself.
+    secret of this file), ``operation_log``, ``soft_deletes``, ``keys``, ``given`` (which memories prompts were
+    given), ``clock``, ``zone``, ``policies``, ``recall_settings``; ``open_copy`` (opens a backup, to forget in it);
+    ``index_cache`` (the cached retrieval indexes; None on a store without a file); ``erasers`` and ``carried``, to
+    which a part that keeps something of memories adds itself.
     """
 
     def __init__(
@@ -201,6 +203,8 @@ class LongTermMemory:
         self.operation_log = log
         self.keys = IdempotencyKeys(database, tombstones.key)
         self.soft_deletes = SoftDeletes(database)
+        words = lifecycle_of(store)
+        self.given = GivenLog(database, analyzer=Analyzer() if words is None else words.analyzer, clock=aware)
         self.open_copy: Callable[[Path], LongTermMemory] | None = None
         self.embedding = EmbeddingService(
             store, parts.get("embedder"), database=database, settings=parts.get("embedding_settings")
@@ -213,7 +217,7 @@ class LongTermMemory:
         self.recall_settings = parts.get("recall_settings") or RecallSettings()
         self.index_cache = _open_index_cache(lifecycle_of(store))
         self.carried: list[ExportedPart] = []
-        self.erasers: list[Eraser] = [SummaryEraser(rows), CachedVectorEraser(self.embedding), self.keys]
+        self.erasers: list[Eraser] = [SummaryEraser(rows), CachedVectorEraser(self.embedding), self.keys, self.given]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
         self._ids = parts.get("ids") or TimeOrderedIds(clock=aware)

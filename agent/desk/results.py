@@ -230,6 +230,25 @@ class SessionItem(Result):
     begins: str
 
 
+class GivenMemoryItem(Result):
+    """Memory that a prompt was given, the score for which it was chosen, and whether it was marked as not useful."""
+
+    id: str
+    score: float
+    is_useful: bool
+
+
+class GivenItem(Result):
+    """Prompt of a client, and the memories that it was given, best first."""
+
+    id: str
+    at: datetime
+    client: str
+    session: str
+    prompt: str
+    memories: tuple[GivenMemoryItem, ...]
+
+
 class WhyNotItem(Result):
     """Reason why a question does not find a memory, or its place among what is found."""
 
@@ -264,6 +283,7 @@ def receipt_object(receipt: Receipt) -> Any:
 RESULTS: Mapping[str, type[Result]] = {
     "Conflict": ConflictItem,
     "DocumentInfo": DocumentItem,
+    "Given": GivenItem,
     "Memory": MemoryItem,
     "MemoryChange": MemoryChangeItem,
     "Operation": OperationItem,

@@ -50,6 +50,7 @@ COMMANDS = {
     "memories merge": ["memories", "merge", "m1", "m2", "--text", "Both keys are in the jar."],
     "memories operations": ["memories", "operations"],
     "memories conflicts": ["memories", "conflicts", "--json"],
+    "memories given": ["memories", "given", "--json"],
     "memories demote": ["memories", "demote", "m1"],
     "memories pin": ["memories", "pin", "m1"],
     "memories settle": ["memories", "settle", "m1", "m2"],
@@ -125,6 +126,7 @@ async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: s
     ]
     await memory.remember_many(more, namespace=namespace)
     await KnowledgeBase(memory, namespace=namespace).ingest([notes])
+    memory.given.record(namespace, {"m1": 0.5}, client="codex", session="codex:a", prompt=f"Which {here}?")
 
 
 @pytest.fixture(scope="module")

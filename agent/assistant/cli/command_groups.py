@@ -79,6 +79,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         **{name: f"edit:{name}" for name in ("pin", "unpin", "disable", "enable", "promote", "demote")},
         **{name: f"edit:{name}" for name in ("tag", "untag", "importance", "expire", "end", "merge")},
         "about": "about:about",
+        "given": "given:given",
         "conflicts": "conflicts:conflicts",
         "settle": "conflicts:settle",
         "migrate": "backup:migrate",

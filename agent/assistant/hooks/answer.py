@@ -19,7 +19,7 @@ from tellback.agent.assistant.hooks.capture import CHECKPOINT, SHOWN, session_na
 from tellback.agent.assistant.hooks.context_block import BRIEFING_HEADING, PROMPT_HEADING, context_block
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
-from tellback.agent.assistant.hooks.prompt_recall import recall_for_prompt
+from tellback.agent.assistant.hooks.prompt_recall import recall_for_prompt, scores_of
 from tellback.agent.context_items import ContextItem, item_from_hit
 from tellback.memory import Hit, LongTermMemory, Memory, default_counter
 from tellback.memory.internals import StoredMessage, UtteranceKind
@@ -54,7 +54,8 @@ async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookS
             return _NO_REPLY
     block, shown = context_block(items, heading=heading, tokens=settings.tokens, count=default_counter().count)
     output = client.hook_output(call.event, block)
-    return HookReply(output, shown=tuple(item.id for item in shown), shown_before=tuple(before))
+    given = scores_of(shown) if event.moment is HookMoment.PROMPT else {}
+    return HookReply(output, shown=tuple(item.id for item in shown), shown_before=tuple(before), given=given)
 
 
 def project_filter(project: Project | None) -> Filter:

@@ -76,6 +76,7 @@ async def keep_hook(
         case HookMoment.PROMPT:
             entry = TranscriptEntry("user", event.prompt, event.session, call.received, event.id)
             before = _KnownHistory.for_prompt(await capture.recent_messages(event.session))
+            await capture.log_given(entry, reply.given)
             return await capture.keep([entry] if event.prompt else [], shown=reply.in_context, before=before)
         case HookMoment.TURN_END | HookMoment.COMPACTION:
             before = _KnownHistory.for_transcript(await capture.recent_messages(event.session), event.transcript)
@@ -190,6 +191,14 @@ class Capture:
         messages = [message for entry in entries for message in self._messages(entry, shown)]
         if messages:
             await self._remember(entries[0].session, messages, shown)
+
+    async def log_given(self, prompt: TranscriptEntry, scores: Mapping[str, float]) -> None:
+        """Log which memories a *prompt* was given, with their *scores*."""
+        if scores:
+            log, session = self.memory.given, session_name(self.client, prompt.session)
+            words = self.memory.redacted(prompt.text)
+            record = partial(log.record, client=self.client.name, session=session, prompt=words)
+            await run_in_thread(partial(record, self.settings.namespace, scores))
 
     async def recent_messages(self, session: str) -> list[StoredMessage]:
         """Return the newest messages of *session* in the history."""

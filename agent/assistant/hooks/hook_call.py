@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -27,13 +27,14 @@ class HookCall:
 class HookReply:
     """Reply of a hook: the text on *stdout*, with the ids of the memories in it (*shown*).
 
-    *shown_before* are the ids of memories that bear on the prompt and were shown earlier in the session. ``keep_hook``
-    records both with the conversation.
+    *given* has the scores of those that were chosen for a prompt. *shown_before* are the ids of memories that bear on
+    the prompt and were shown earlier in the session. ``keep_hook`` records all of it.
     """
 
     stdout: str
     shown: tuple[str, ...] = ()
     shown_before: tuple[str, ...] = ()
+    given: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def in_context(self) -> tuple[str, ...]:

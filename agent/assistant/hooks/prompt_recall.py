@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from tellback.agent.assistant.clients.typed_text import split_pasted
@@ -12,7 +13,7 @@ from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
 from tellback.agent.context_items import ContextItem, item_from_hit
 from tellback.memory import LongTermMemory
-from tellback.memory.internals import UtteranceKind, analyze_text
+from tellback.memory.internals import UtteranceKind, analyze_text, run_in_thread
 from tellback.vectorstore import Filter
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
@@ -34,7 +35,8 @@ async def recall_for_prompt(
 ) -> PromptMemories:
     """Return the memories that bear on *prompt*, typed after the prompts *earlier*, among those that *where* selects.
 
-    Small talk gets none, and none of it is among them. Beside a statement that a newer one replaced is the newer one.
+    Small talk gets none, and none of it is among them, nor what was marked as not useful to prompts of this kind.
+    Beside a statement that a newer one replaced is the newer one.
     """
     words = split_pasted(prompt)
     question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
@@ -43,8 +45,10 @@ async def recall_for_prompt(
     result = await memory.recall(
         question, settings.k, context=earlier[-_CONTEXT_TURNS:], namespace=settings.namespace, where=where
     )
-    stating = [hit for hit in result if not _is_small_talk(hit.memory.text)]
-    items = [replace(item_from_hit(hit, 0), text=hit.passage or hit.memory.text) for hit in stating]
+    ids = [hit.memory.id for hit in result]
+    unwanted = await run_in_thread(partial(memory.given.not_useful, settings.namespace, question, ids))
+    hits = [hit for hit in result if hit.memory.id not in unwanted and not _is_small_talk(hit.memory.text)]
+    items = [replace(item_from_hit(hit, 0), text=hit.passage or hit.memory.text) for hit in hits]
     kept, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
     found = {hit.memory.id: hit.memory for hit in result}
     return PromptMemories(
@@ -52,6 +56,11 @@ async def recall_for_prompt(
         {id: memory.recorded_at or _EARLIEST for id, memory in found.items()},
         {id: memory.revision for id, memory in found.items()},
     )
+
+
+def scores_of(items: Iterable[ContextItem]) -> dict[str, float]:
+    """Return the scores of *items*, which a prompt was given, by id, best first."""
+    return {item.id: item.score for item in sorted(items, key=lambda item: -item.score)}
 
 
 def with_newest(kept: Sequence[ContextItem], found: Sequence[ContextItem]) -> list[ContextItem]:

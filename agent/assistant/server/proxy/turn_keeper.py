@@ -14,6 +14,7 @@ from typing import Final
 from tellback.agent.assistant.clients.transcript import TranscriptEntry
 from tellback.agent.assistant.hooks.capture import Capture
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.agent.assistant.hooks.prompt_recall import scores_of
 from tellback.agent.context_items import ContextItem
 from tellback.memory import LongTermMemory
 
@@ -108,6 +109,8 @@ async def _keep(memory: LongTermMemory, settings: HookSettings, turn: Turn, said
     entries += [TranscriptEntry("assistant", answer, turn.session, now)] if answer else []
     capture = Capture(memory, turn.client, settings)
     try:
+        if said:
+            await capture.log_given(entries[0], scores_of(turn.items))
         await capture.keep_turn(entries, shown=[item.id for item in turn.items])
     except Exception as error:  # nobody waits for it; the next turn is kept on its own
         _log.error("a turn could not be kept (%s)", type(error).__name__)
