@@ -32,8 +32,9 @@ from tellback.agent.assistant.server.proxy.turn_keeper import BROKEN_OFF
 from tellback.agent.assistant.setting_checks import Secret
 from tellback.agent.assistant.wiring import open_configured_memory
 from tellback.agent.testing import AnthropicServer, OpenAIServer, RawReply, Reply, ScriptedServer, call
-from tellback.memory import Memory
+from tellback.memory import Memory, open_memory
 from tellback.memory.http import HttpClient
+from tellback.memory.internals import Quota, User, Users
 from tests.support.served_memory import TOKEN, serving
 
 openai: Any = None
@@ -323,6 +324,41 @@ async def test_what_is_kept_of_other_clients_holds_here_too(tmp_path: Path, keep
     assert [text for _, _, text in kept] == {"prompts": [ASKED["content"]], "nothing": []}[keep]
 
 
+async def test_each_user_has_a_memory_of_their_own_and_who_cannot_write_is_told_that_nothing_is_kept(
+    tmp_path: Path,
+) -> None:
+    memory = open_memory(tmp_path / "m.db", choose_local=False)
+    users = Users(memory.database)
+    ana = users.add(User("ana", "ana"))
+    reader = users.add(User("ben", "ben", "reader"))
+    full = users.add(User("eve", "eve", quota=Quota(memories=1)))
+    await memory.close()
+    async with endpoints(tmp_path, OpenAIServer(*[whole(COMPLETION)] * 4)) as setting, setting.http as client:
+
+        async def answer(token: str, text: str) -> dict[str, Any]:
+            body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+            headers = {"authorization": f"Bearer {token}"}
+            return (await client.post("/v1/chat/completions", json=body, headers=headers)).json()["tellback"]
+
+        assert "notes" not in await answer(ana, TABLE)
+        (note,) = (await answer(reader, ASKED["content"]))["notes"]
+        (other,) = (await answer(full, ASKED["content"]))["notes"]
+        given = [await answer(ana, ASKED["content"])]
+        sent = [request.body["messages"][0]["content"] for request in setting.model.requests]
+    assert note.startswith("this turn is not kept: you may read here")
+    assert other.startswith("this turn is not kept: ")
+    assert ["180 cm" in text for text in sent] == [True, False, False, True]
+    assert [item["text"] for item in given[0]["memories"]] == [TABLE]
+    kept = open_memory(tmp_path / "m.db", choose_local=False)
+    assert {name: await kept.count(namespace=name) for name in ("ana", "ben", "eve", "")} == {
+        "ana": 4,
+        "ben": 0,
+        "eve": 0,
+        "": 0,
+    }
+    await kept.close()
+
+
 async def test_a_pause_of_the_hooks_is_one_of_the_endpoints(tmp_path: Path) -> None:
     async with endpoints(tmp_path, OpenAIServer(whole(COMPLETION)), TABLE) as setting:
         run_log.pause()
@@ -364,7 +400,7 @@ async def test_sensitive_memories_go_to_a_model_on_this_machine_and_to_no_other(
     for settings in (near, replace(near, base_url="https://models.example/v1")):
         there = replace(opened, settings=settings)
 
-        async def of(request: object, there: Any = there) -> Any:
+        async def of(request: object, *, writes: bool, there: Any = there) -> Any:
             return there
 
         client = HttpClient(transport=httpx.MockTransport(answer))
@@ -413,15 +449,13 @@ def test_a_server_that_was_killed_remembers_what_another_client_told_it(tmp_path
 
 def test_the_programs_of_the_how_to_run_as_they_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "any-client.md").read_text(encoding="utf-8")
-    program, streamed = re.findall(r"^```text\n(from .*?)^```$", page, re.MULTILINE | re.DOTALL)
-    with OpenAIServer(whole(COMPLETION), whole(COMPLETION)) as model:
-        with serve_command(tmp_path / "m.db", model) as (address, _):
-            exec(program.replace("http://127.0.0.1:8930", address).replace("…the token…", TOKEN), {})
-        printed = capsys.readouterr().out
-    assert "The spare key is with Mrs Duarte." in printed
-    with AnthropicServer(Reply("With Mrs Duarte.")) as model:
-        with serve_command(tmp_path / "m.db", model) as (address, _):
-            exec(streamed.replace("http://127.0.0.1:8930", address).replace("…the token…", TOKEN), {})
+    programs = re.findall(r"^```text\n(from .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    models = (OpenAIServer(whole(COMPLETION), whole(COMPLETION)), AnthropicServer(Reply("With Mrs Duarte.")))
+    for program, model in zip(programs, models, strict=True):
+        with model, serve_command(tmp_path / "m.db", model) as (address, _):
+            names: dict[str, Any] = {}
+            exec(program.replace("http://127.0.0.1:8930", address).replace("…the token…", TOKEN), names)
+            names["client"].close()
         assert "The spare key is with Mrs Duarte." in capsys.readouterr().out
 
 

@@ -37,7 +37,12 @@ _MOST = 1_000
 
 async def opened_memory(request: Request) -> OpenedMemory:
     """Return the memory of the caller, to read and to change."""
-    return await _memory_of(request, None, writes=True)
+    return await memory_of_caller(request, writes=True)
+
+
+async def memory_of_caller(request: Request, *, writes: bool) -> OpenedMemory:
+    """Return the memory of the caller, to read, or to change it, too."""
+    return await _memory_of(request, None, writes=writes)
 
 
 async def _memory_of(request: Request, namespace: str | None, *, writes: bool) -> OpenedMemory:

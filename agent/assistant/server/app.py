@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tellback.agent.assistant.server import problems
 from tellback.agent.assistant.server.accounts import Accounts
-from tellback.agent.assistant.server.api import opened_memory, router
+from tellback.agent.assistant.server.api import memory_of_caller, router
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.proxy.endpoints import ModelEndpoints
 
@@ -56,7 +56,7 @@ def create_app(served: ServedMemory, accounts: Accounts, *, version: str = "0", 
     app.state.served, app.state.accounts = served, accounts
     problems.install(app)
     app.include_router(router, prefix=API)
-    app.include_router(ModelEndpoints(opened_memory).router)
+    app.include_router(ModelEndpoints(memory_of_caller).router)
     app.add_api_route("/healthz", _healthz, include_in_schema=False)
     return app
 

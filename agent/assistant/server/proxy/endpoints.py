@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -27,6 +27,7 @@ from tellback.agent.assistant.server.proxy.turn_keeper import ApiClient, Turn, T
 from tellback.agent.assistant.server.proxy.upstream import MODEL_ALIAS, Refusal, Upstream, returned_headers, upstream_of
 from tellback.agent.assistant.server.proxy.wires import CHAT_COMPLETIONS, MESSAGES, Wire
 from tellback.agent.assistant.wiring import OpenedMemory, make_http_client
+from tellback.agent.errors import AgentError
 from tellback.memory import MemoryLayerError, default_counter
 from tellback.memory.http import HttpError, HttpTimeout
 from tellback.vectorstore import VectorStoreError
@@ -52,14 +53,21 @@ class _Given:
     notes: tuple[str, ...] = ()
 
 
+class OpenMemory(Protocol):
+    """Function that returns the memory of whoever asks."""
+
+    def __call__(self, request: Request, *, writes: bool) -> Awaitable[OpenedMemory]:
+        """Return it; ``AgentError`` where they may not write there."""
+
+
 @dataclass(slots=True, eq=False)
 class ModelEndpoints:
-    """Endpoints in front of the model of the memory that *opened* returns for whoever asks.
+    """Endpoints in front of the model of the memory that *opened* returns for whoever asks, to write or to read.
 
     *client* reaches the model; None makes one by the settings of the first memory that is asked.
     """
 
-    opened: Callable[[Request], Awaitable[OpenedMemory]]
+    opened: OpenMemory
     keeper: TurnKeeper = field(default_factory=TurnKeeper)
     client: HttpClient | None = None
 
@@ -100,7 +108,7 @@ class ModelEndpoints:
 
     async def _embeddings(self, request: Request) -> Response:
         async def answer(wire: Wire, request: Request) -> Response:
-            opened = await self.opened(request)
+            opened = await self.opened(request, writes=False)
             return JSONResponse(await embeddings(await request.body(), opened.memory.embedder))
 
         return await self._answered(CHAT_COMPLETIONS, request, answer)
@@ -119,16 +127,15 @@ class ModelEndpoints:
 
     async def _pass(self, wire: Wire, request: Request) -> Response:
         """Pass *request* on as it is, and its answer back."""
-        upstream = upstream_of((opened := await self.opened(request)).settings)
+        upstream = upstream_of((opened := await self.opened(request, writes=False)).settings)
         upstream.check(wire, ["list of models"])
         body = await request.body()
         return await self._forwarded(upstream, request, body, opened, None, None)
 
     async def _chat(self, wire: Wire, request: Request) -> Response:
-        opened = await self.opened(request)
-        mode = _mode(request)
+        mode, body = _mode(request), await request.body()
+        opened, notes = await self._memory_for(request, mode, len(body))
         upstream = upstream_of(opened.settings)
-        body = await request.body()
         chat = ChatRequest.read(body)
         upstream.check(wire, ["body"] if chat is None else sorted(chat.fields))
         if chat is None:
@@ -142,9 +149,21 @@ class ModelEndpoints:
         if mode == "off":
             return await self._forwarded(upstream, request, chat.body, opened, None, None)
         given = await self._given(chat, turn, opened, upstream)
-        relay = Relay(wire, turn.session, given.turn.items, given.notes)
-        kept = given.turn if mode == "write" else None
+        relay = Relay(wire, turn.session, given.turn.items, (*notes, *given.notes))
+        kept = given.turn if mode == "write" and not notes else None
         return await self._forwarded(upstream, request, given.request.body, opened, relay, kept)
+
+    async def _memory_for(self, request: Request, mode: str, size: int) -> tuple[OpenedMemory, tuple[str, ...]]:
+        """Return the memory of whoever asks, and a note where they may not, or cannot, keep a turn of *size* there."""
+        notes: tuple[str, ...] = ()
+        if mode == "write":
+            try:
+                opened = await self.opened(request, writes=True)
+                async with opened.desk.taking(memories=2, bytes=size):
+                    return opened, ()
+            except AgentError as refusal:
+                notes = (f"this turn is not kept: {refusal}",)
+        return await self.opened(request, writes=False), notes
 
     def _turn(self, wire: Wire, request: Request, chat: ChatRequest, opened: OpenedMemory) -> Turn:
         """Return the turn that *chat* begins or goes on with."""
