@@ -36,7 +36,8 @@ _NO_SENTENCE_END: Final = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Frau|Herr|Sr|Sra|St|no|Nr|z\.B|bzw|e\.g)|(?:^|\s)\d{1,2})\.[\"')]*$"
 )
 _CLAUSE: Final = re.compile(r"[.;!,\u3002]\s*|\s(?:and|but|und|aber|y|pero|et|mais)\s")
-_MAX_CLAUSES: Final = 8
+_MAX_CLAUSES: Final = 4
+"""Clauses of which a topic is told: a longer text tells a story, and of many clauses some look like an attribute."""
 _ASKS: Final = re.compile("[?\uff1f\u061f\u2047\u037e\u5417\u5462](?=[\\s\"'\u201d\u2019\u00bb)\\]]|$)|\u00bf")
 """Question marks: Latin, full width, Arabic, doubled, Greek, Spanish; and the last words of Chinese questions."""
 SILENT: Final = 0.98
@@ -165,9 +166,10 @@ def analyze_text(text: str) -> AnalyzedText:
 
 def _topics(text: str, whole: Mapping[str, float]) -> tuple[ProfileTopic, ...]:
     """Return the topics of the clauses of *text*, whose own shares are *whole*; its own where no clause has one."""
-    shares = [_shares(clause)["topic"] for clause in _CLAUSE.split(text)[:_MAX_CLAUSES] if len(clause.split()) > 1]
-    if len(shares) < 2:
-        shares = [whole]
+    clauses = [clause for clause in _CLAUSE.split(text) if len(clause.split()) > 1]
+    if len(clauses) > _MAX_CLAUSES:
+        return ()
+    shares = [whole] if len(clauses) < 2 else [_shares(clause)["topic"] for clause in clauses]
     names = dict.fromkeys(max(of_clause, key=of_clause.__getitem__) for of_clause in shares if _is_told(of_clause))
     return tuple(topic for topic in ProfileTopic if topic in names)
 
