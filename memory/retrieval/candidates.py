@@ -138,10 +138,14 @@ class NamespaceSearcher:
         with self.analyze(view, target, query) as analyzed:
             index, where = analyzed.index, analyzed.where
             count = self.candidate_count(target)
-            candidates = view.matching(analyzed.question.text, count, where=where, namespace=target.name)
-            if analyzed.vector is not None:
-                candidates = [*candidates, *view.nearest(analyzed.vector, count, where=where, namespace=target.name)]
-            rows = index.rows(list(dict(candidates)))
+            if view.in_memory(namespace=target.name):
+                candidates = view.matching(analyzed.question.text, count, where=where, namespace=target.name)
+                if analyzed.vector is not None:
+                    nearest = view.nearest(analyzed.vector, count, where=where, namespace=target.name)
+                    candidates = [*candidates, *nearest]
+                rows = index.rows(list(dict(candidates)))
+            else:
+                rows = np.arange(len(index.ids), dtype=np.int64)  # the index is of the candidates
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.passages, abstention=abstention)
             question = analyzed.question

@@ -17,7 +17,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +40,11 @@ _LARGEST_DIMENSIONS: Final = {"vector": 2000, "halfvec": 4000}
 _OPERATORS: Final = {Metric.COSINE: ("<=>", "cosine"), Metric.L2: ("<->", "l2"), Metric.DOT: ("<#>", "ip")}
 _EXTRA_CANDIDATES: Final = 64
 """Rows beside those asked for that are scored again: what HNSW, halves of floats or sums in SQL put a little lower."""
-_EF_SEARCH: Final = 200
+_EF_SEARCH: Final = 400
 _LARGEST_EF_SEARCH: Final = 1000
 _SCANNED_TUPLES: Final = 200_000
-"""Rows that a filtered search looks at before the rest is found by reading all."""
+_FILTERED_ROWS: Final = 10_000
+"""Nearest rows that are held against a filter; where fewer pass than are wanted, all of the namespace is read."""
 _ROUNDING: Final = 1e-9
 """Relative difference of a sum in SQL from the same in numpy, with much room."""
 _WIDER: Final = 8
@@ -415,28 +416,22 @@ class SearchIndexReader:
     def _nearest(self, query: Vector, k: int, where: FilterNode, min_score: float | None) -> Ranking:
         space, key, connection = self._space, self._head.key, self._connection
         assert space is not None, "a view has checked that there is a space"
-        count = k + max(k, _EXTRA_CANDIDATES)
-        for name, value in (
-            ("ef_search", min(max(_EF_SEARCH, count), _LARGEST_EF_SEARCH)),
-            ("iterative_scan", "relaxed_order"),
-            ("max_scan_tuples", _SCANNED_TUPLES),
-        ):
-            connection.prepare(f"SET LOCAL hnsw.{name} = {value}")
-        rows, values = f"vectors AS v WHERE v.namespace = {key}", list[Any]()
-        if not matches_everything(where):
-            condition, bound = connection.dialect.condition(connection, key, where)
-            rows, values = (
-                f"vectors AS v JOIN entries AS e ON e.key = v.key WHERE v.namespace = {key} AND ({condition})",
-                list(bound),
-            )
         operand = _column(space, self._kind, "?::vector")
         order = f"({_column(space, self._kind, 'v.vector')}) {_OPERATORS[space.metric][0]} {operand}"
-        found = fetch_all(
-            connection,
-            f"SELECT v.key FROM {rows} ORDER BY {order} LIMIT ?",
-            (*values, VectorBytes(query.astype("<f4", copy=False)), count),
-        )
-        keys = np.array([key for (key,) in found], dtype=np.int64)
+        sql = f"SELECT v.key FROM vectors AS v WHERE v.namespace = {key} ORDER BY {order} LIMIT ?"
+        vector, count = VectorBytes(query.astype("<f4", copy=False)), k + max(k, _EXTRA_CANDIDATES)
+        while True:
+            for name, value in (
+                ("ef_search", min(max(_EF_SEARCH, 3 * count), _LARGEST_EF_SEARCH)),
+                ("iterative_scan", "relaxed_order"),
+                ("max_scan_tuples", _SCANNED_TUPLES),
+            ):
+                connection.prepare(f"SET LOCAL hnsw.{name} = {value}")
+            found = fetch_all(connection, sql, (vector, count))
+            keys, _ = self._passing([(key, 0.0) for (key,) in found], where)
+            if len(keys) >= k or len(found) < count or count * _WIDER > _FILTERED_ROWS:
+                break
+            count *= _WIDER
         if len(keys) < min(k, self._head.entries):
             return SqlVectorSearch(connection, space, key, where).nearest(query, k, min_score)
         return self._ranked(keys, exact_scores_by_key(connection, space, query, keys.tolist()), k, min_score)
