@@ -266,3 +266,15 @@ def test_a_role_that_only_works_writes_to_an_indexed_namespace(homes: Homes, pos
     worker.upsert([Entry("new", None, "unheard")], namespace="large")
     assert len(worker.search_text("unheard", namespace="large")) == 1
     worker.close()
+
+
+def test_postings_are_as_separate_as_the_tables_that_they_are_made_from(homes: Homes) -> None:
+    homes.upsert(made_entries(100, 1))
+    with homes.server.database.write() as connection:
+        connection.execute("ALTER TABLE forward ENABLE ROW LEVEL SECURITY")
+    homes.server.build_index("large")
+    homes.server.build_index("large")
+    with homes.server.database.read() as connection:
+        policies = "SELECT tablename FROM pg_policies WHERE schemaname = current_schema() ORDER BY tablename"
+        assert connection.execute(policies).fetchall() == [("postings",), ("search_indexes",)]
+    homes.compare(2)

@@ -56,7 +56,7 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS search_indexes (namespace BIGINT PRIMARY KEY, terms BIGINT NOT NULL)",
     """
     CREATE TABLE IF NOT EXISTS postings (
-        key BIGINT NOT NULL, namespace INT NOT NULL, term INT NOT NULL, length INT NOT NULL, count INT NOT NULL,
+        key BIGINT NOT NULL, namespace BIGINT NOT NULL, term INT NOT NULL, length INT NOT NULL, count INT NOT NULL,
         PRIMARY KEY (namespace, term, key)
     )
     """,
@@ -108,6 +108,12 @@ _POSTINGS: Final = (
     "SELECT f.key, t.term, sum(t.count) OVER (PARTITION BY f.key), t.count"
     " FROM forward AS f, tellback_terms(f.sequence) AS t WHERE f.namespace = ?"
 )
+_IS_SEPARATED: Final = "SELECT 1 FROM pg_class WHERE oid = 'forward'::regclass AND relrowsecurity"
+_POLICY: Final = (
+    "CREATE POLICY tellback_tenant ON {0} TO PUBLIC"
+    " USING (EXISTS (SELECT 1 FROM namespaces AS o WHERE o.key = {0}.namespace))"
+)
+"""Rows of a namespace that the connection may see, where the owner keeps tenants apart."""
 _WRITERS: Final = (
     "SELECT DISTINCT grantee FROM information_schema.role_table_grants"
     " WHERE table_schema = current_schema() AND table_name = 'forward' AND privilege_type = 'INSERT'"
@@ -147,6 +153,11 @@ def build_search_index(database: PostgresDatabase, namespace: str, kind: IndexKi
         for (role,) in fetch_all(connection, _WRITERS):
             quoted = '"' + role.replace('"', '""') + '"'
             connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON search_indexes, postings TO {quoted}")
+        if fetch_first(connection, _IS_SEPARATED):
+            for name in ("search_indexes", "postings"):
+                connection.execute(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY")
+                connection.execute(f"DROP POLICY IF EXISTS tellback_tenant ON {name}")
+                connection.execute(_POLICY.format(name))
         if fetch_first(connection, _HAS_TRIGGER) is None:
             connection.execute(_TRIGGER)
     with database.write(lock=namespace) as connection:
