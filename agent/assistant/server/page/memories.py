@@ -171,8 +171,7 @@ async def memories(request: Request, desk: Desk, chosen: FilterQuery, after: str
     values |= {"rows": rows, "days": [None if row.said is None else page.local(row.said).date() for row in rows]}
     if is_partial(request):
         return render(request, "memory_rows.html" if after else "memory_results.html", **values)
-    conflicts = await desk.conflicts(20) if not (question or chosen.is_narrowed or after) else ()
-    return render(request, "memories.html", conflicts=conflicts, **values)
+    return render(request, "memories.html", **values)
 
 
 @router.get("/memories/filters")
