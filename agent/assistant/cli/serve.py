@@ -106,6 +106,11 @@ def serve(
             run(serving.run(listening))
     except ServerRuns as runs:
         print_note(f"{settings.shown_memory} is served at {runs.address} already.")
+        if page:
+            from tellback.agent.assistant.server.page.browser_sessions import SIGN_IN, BrowserSessions
+
+            token, _ = server_token(configuration, TOKEN_VARIABLE, "server-token")
+            _show_page(f"{runs.address}{SIGN_IN}?word={BrowserSessions(token).link_word()}", opens=browser)
     finally:
         watch.stop()
 
