@@ -39,6 +39,8 @@ _WRONG_TOKENS_PER_MINUTE: Final = 60
 _ONCE: Final = (b"host", b"authorization", b"x-api-key", b"origin", b"content-length", b"cookie")
 """Headers that a request has at most once: two servers could each believe another one."""
 _MAX_HEADER_BYTES: Final = 32_768
+_MAX_HEADERS: Final = 100
+_MAX_TARGET_BYTES: Final = 16_384
 _MAX_BODY_BYTES: Final = 1_000_000
 _SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _HEADERS: Final = {
@@ -101,8 +103,8 @@ class RequestGuard:
 
     ``scope["state"]["caller"]`` is the one whose token a request bears. Requests that name another host than one of
     *names* (none: any is right), or come from another origin than that host by *scheme*, are refused, and bodies of
-    more bytes than *body_limits* allows for the beginning of a path. A path whose first segment is among *open* needs
-    no token. *on_end* is told of each request when its answer has ended, with the status and the seconds it took.
+    more bytes than *body_limits* allows for the beginning of a path. A path that is among *open*, or whose first
+    segment is, needs no token. *on_end* is told of each request when its answer has ended, with its status and seconds.
     """
 
     application: Application
@@ -159,9 +161,15 @@ class RequestGuard:
 
     def _refusal(self, scope: Message) -> _Refusal | None:
         """Return status and reason where nobody's request of *scope* is answered."""
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+        if scope["http_version"] not in ("1.0", "1.1"):
+            return 505, "HTTP/1.1 is spoken here", {}
+        if len(scope["headers"]) > _MAX_HEADERS or _header_bytes(scope) > _MAX_HEADER_BYTES:
             return 431, "the headers are too large", {}
+        if len(scope["raw_path"]) + len(scope["query_string"]) > _MAX_TARGET_BYTES:
+            return 414, "the address is too long", {}
         headers = _headers(scope)
+        if b"transfer-encoding" in headers and b"content-length" in headers:
+            return 400, "a body has one length", {}
         if any(len(headers.get(name, ())) > 1 for name in _ONCE):
             return 400, "a header is given twice", {}
         place = headers.get(b"host", [b""])[0].decode("latin-1")
@@ -179,7 +187,8 @@ class RequestGuard:
 
     async def _refusal_of_caller(self, scope: Message) -> _Refusal | None:
         """Return status and reason where the request of *scope* has no caller, or theirs are too many; note them."""
-        if "/" + scope["path"][1:].partition("/")[0] in self.open:
+        path = scope["path"]
+        if path in self.open or "/" + path[1:].partition("/")[0] in self.open:
             return None
         token = bearer_token(_headers(scope))
         caller = await self.callers.caller(token) if token else None
@@ -204,6 +213,10 @@ class _Answer:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         await self._send(message)
+
+
+def _header_bytes(scope: Message) -> int:
+    return sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _headers(scope: Message) -> dict[bytes, list[bytes]]:

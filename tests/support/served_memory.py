@@ -12,7 +12,7 @@ import httpx
 
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.server.accounts import Accounts
-from tellback.agent.assistant.server.app import create_app
+from tellback.agent.assistant.server.app import OPEN_PATHS, create_app
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import open_configured_memory
 from tellback.agent.http_listener import RequestGuard, address_of, host_names, listen, serve_application
@@ -20,7 +20,7 @@ from tellback.agent.http_listener import RequestGuard, address_of, host_names, l
 TOKEN: Final = "a-token-of-the-test"
 BEARER: Final = {"Authorization": f"Bearer {TOKEN}"}
 API: Final = "/api/v1"
-_LIMITS: Final = {f"{API}/documents": 100_000, "/v1/": 1_000_000}
+_LIMITS: Final = {f"{API}/documents": 100_000, f"{API}/import": 1_000_000, "/v1/": 1_000_000}
 
 
 @asynccontextmanager
@@ -29,12 +29,14 @@ async def serving(settings: AssistantSettings) -> AsyncIterator[str]:
     memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
     accounts = Accounts(TOKEN, memory.opened, namespace=settings.namespace)
     with listen("127.0.0.1", 0) as listening:
+        app = create_app(memory, accounts)
         guard = RequestGuard(
-            application=create_app(memory, accounts),
+            application=app,
+            on_end=app.state.metrics,
             callers=accounts,
             names=host_names("127.0.0.1"),
             body_limits=_LIMITS,
-            open=("/healthz",),
+            open=OPEN_PATHS,
         )
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         ended.add_done_callback(lambda _: memory.ending.set())

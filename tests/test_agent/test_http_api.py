@@ -23,7 +23,7 @@ from tellback.agent.assistant.server.chat_stream import chat_stream
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import open_configured_memory
 from tellback.memory import Memory, open_memory
-from tests.support.served_memory import API, BEARER, TOKEN, served
+from tests.support.served_memory import API, served
 
 pytestmark = pytest.mark.anyio
 
@@ -110,81 +110,6 @@ async def test_a_memory_that_cannot_be_opened_is_a_problem_in_each_answer(tmp_pa
 
 
 JSON = {"Content-Type": "application/json"}
-REFUSED = {
-    "no token": ("GET", "/stats", {"Authorization": ""}, 401),
-    "another token": ("GET", "/stats", {"Authorization": "Bearer a-token-of-the-tesu"}, 401),
-    "the token without its scheme": ("GET", "/stats", {"Authorization": TOKEN}, 401),
-    "the token in the address": ("GET", f"/stats?token={TOKEN}", {"Authorization": ""}, 401),
-    "the token as a cookie": ("GET", "/stats", {"Authorization": "", "Cookie": f"token={TOKEN}"}, 401),
-    "an unknown path without the token": ("GET", "/nothing", {"Authorization": ""}, 401),
-    "another host": ("GET", "/stats", {"Host": "evil.example"}, 421),
-    "a host that begins like ours": ("GET", "/stats", {"Host": "127.0.0.1.evil.example"}, 421),
-    "our host as the port of another": ("GET", "/stats", {"Host": "evil.example:127.0.0.1"}, 421),
-    "our host with a dot": ("GET", "/stats", {"Host": "localhost."}, 421),
-    "our host with a user": ("GET", "/stats", {"Host": "localhost@evil.example"}, 421),
-    "a name that leads here": ("GET", "/stats", {"Host": "localtest.me:80"}, 421),
-    "a forwarded host": ("GET", "/stats", {"Host": "evil.example", "X-Forwarded-Host": "localhost"}, 421),
-    "another origin": ("GET", "/stats", {"Origin": "http://evil.example"}, 403),
-    "no origin, as of a sandboxed page": ("POST", "/recall", {"Origin": "null", **JSON}, 403),
-    "our origin by another scheme": ("GET", "/stats", {"Origin": "https://localhost"}, 403),
-    "an origin that ends like ours": ("GET", "/stats", {"Origin": "http://evil.localhost"}, 403),
-    "an origin with ours as its user": ("GET", "/stats", {"Origin": "http://localhost:80@evil.example"}, 403),
-    "a file's origin": ("GET", "/stats", {"Origin": "file://"}, 403),
-    "a preflight": ("OPTIONS", "/memories", {"Origin": "http://evil.example"}, 403),
-    "a preflight of ours": ("OPTIONS", "/memories", {}, 405),
-    "a form": ("POST", "/memories", {"Content-Type": "application/x-www-form-urlencoded"}, 422),
-    "plain text": ("POST", "/memories", {"Content-Type": "text/plain"}, 422),
-    "no type of content": ("POST", "/memories", {}, 422),
-    "no JSON": ("POST", "/recall", JSON, 422),
-    "a method in a header": ("POST", "/memories/x", {"X-HTTP-Method-Override": "PUT", **JSON}, 405),
-    "a change by GET": ("GET", "/forget", {}, 405),
-    "a path with dots": ("GET", "/../../../etc/passwd", {}, 404),
-    "a path with coded dots": ("GET", "/%2e%2e/%2e%2e/etc/passwd", {}, 404),
-    "a memory with a path for an id": ("GET", "/memories/..%2f..%2fetc%2fpasswd", {}, 404),
-    "two slashes": ("GET", "//evil.example", {}, 404),
-    "a slash at the end": ("GET", "/stats/", {}, 404),
-    "a length too large": ("POST", "/memories", {"Content-Length": "99999999999", **JSON}, 413),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-async def test_a_request_that_is_not_a_callers_own_is_refused(tmp_path: Path, name: str) -> None:
-    method, path, headers, status = REFUSED[name]
-    lines = {"Host": "127.0.0.1", **BEARER, "Connection": "close", **headers}
-    async with served(tmp_path / "m.db") as client:
-        head = "".join(f"{field}: {value}\r\n" for field, value in lines.items() if value)
-        body = "" if "Content-Length" in headers else '{"text": "planted"'
-        length = f"Content-Length: {len(body)}\r\n" if body and method == "POST" else ""
-        answer = await _raw(client, f"{method} {API}{path} HTTP/1.1\r\n{head}{length}\r\n{body}")
-        count = (await client.get(f"{API}/stats")).json()["memories"]
-    assert int(answer.split()[1]) == status
-    assert b"access-control-" not in answer.lower()
-    assert b"planted" not in answer
-    assert count == 0
-
-
-GET_STATS = f"GET {API}/stats HTTP/1.1\r\n"
-WITH_TOKEN = f"Authorization: Bearer {TOKEN}\r\n"
-TWO_LENGTHS = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        f"{GET_STATS}Host: 127.0.0.1\r\nHost: evil.example\r\n{WITH_TOKEN}\r\n",
-        f"{GET_STATS}Host: 127.0.0.1\r\nAuthorization: Bearer x\r\n{WITH_TOKEN}\r\n",
-        f"{GET_STATS}{WITH_TOKEN}\r\n",
-        f"{GET_STATS}Host: 127.0.0.1\r\n{WITH_TOKEN}X: {'x' * 100_000}\r\n\r\n",
-        f"POST {API}/memories HTTP/1.1\r\nHost: 127.0.0.1\r\n{WITH_TOKEN}{TWO_LENGTHS}\r\n0\r\n\r\n",
-        f"GET http://evil.example{API}/stats HTTP/1.1\r\nHost: evil.example\r\n{WITH_TOKEN}\r\n",
-        f"{GET_STATS}Host: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-    ],
-    ids=["two hosts", "two tokens", "no host", "a huge header", "two lengths", "a whole address", "a websocket"],
-)
-async def test_a_request_that_two_servers_could_read_differently_is_refused(tmp_path: Path, head: str) -> None:
-    async with served(tmp_path / "m.db") as client:
-        answer = await _raw(client, head)
-    assert 400 <= int(answer.split()[1]) < 500
 
 
 async def test_a_body_without_a_length_is_cut_at_the_limit_and_a_larger_upload_is_refused(tmp_path: Path) -> None:
@@ -267,14 +192,6 @@ async def test_a_token_of_one_forgetting_confirms_no_other(tmp_path: Path) -> No
     assert (other.json()["done"], nothing.status_code, count) == (False, 422, 2)
 
 
-async def _raw(client: httpx.AsyncClient, request: str) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
-    writer.write(request.encode())
-    answer = await asyncio.wait_for(reader.read(65536), 20)
-    writer.close()
-    return answer
-
-
 def test_a_taken_port_and_a_missing_memory_are_told_in_one_line(tmp_path: Path, capsys) -> None:
     from tellback.agent.assistant.cli.app import run_command_line
 
@@ -283,3 +200,64 @@ def test_a_taken_port_and_a_missing_memory_are_told_in_one_line(tmp_path: Path, 
         code = run_command_line(["--memory", memory, "serve", "--port", str(taken.getsockname()[1])])
     assert code != 0
     assert capsys.readouterr().err.count("\n") == 1
+
+
+async def test_conversations_and_documents_are_read_page_by_page_asked_and_removed(tmp_path: Path) -> None:
+    async with served(tmp_path / "m.db") as client:
+        for text in ("My bicycle has the frame number 4711.", "The boiler is serviced in May."):
+            await client.post(f"{API}/chat", json={"text": text, "session": text.split()[1]})
+        (session,) = (await client.get(f"{API}/sessions", params={"about": "bicycle"})).json()
+        first = (await client.get(f"{API}/sessions/bicycle/turns", params={"limit": 1})).json()
+        second = (await client.get(f"{API}/sessions/bicycle/turns", params={"after": first["next"]})).json()
+        files = [("files", (f"{n}.md", f"# Bridge {n}\n\nBridge {n} was opened in 193{n}.".encode())) for n in range(3)]
+        events = await client.post(f"{API}/documents", files=files, headers={"Accept": "text/event-stream"})
+        asked = (await client.post(f"{API}/documents/ask", json={"question": "When was bridge 2 opened?"})).json()
+        removed = await client.delete(f"{API}/documents", params={"source": "1.md"})
+        again = await client.delete(f"{API}/documents", params={"source": "1.md"})
+        left = [document["source"] for document in (await client.get(f"{API}/documents")).json()]
+    assert session["session"] == "bicycle"
+    assert first["turns"][0]["text"] == "My bicycle has the frame number 4711."
+    assert [turn["role"] for turn in second["turns"]] == ["assistant"]
+    assert events.text.count("event: document") == 3
+    assert [line["source"] for line in _last(events)["documents"]] == ["0.md", "1.md", "2.md"]
+    assert "1932" in asked["citations"][0]["quote"]
+    assert (removed.status_code, again.status_code, sorted(left)) == (200, 422, ["0.md", "2.md"])
+
+
+async def test_an_export_streams_into_another_memory_and_the_owner_sees_to_the_file(tmp_path: Path) -> None:
+    async with served(tmp_path / "m.db") as client:
+        id = (await client.post(f"{API}/memories", json={"text": "I live in Porto."})).json()["id"]
+        described = await client.put(f"{API}/memories/{id}/about", json={"about": "the user: home"})
+        exported = await client.get(f"{API}/export")
+        made = (await client.post(f"{API}/backup")).json()
+        backups = (await client.get(f"{API}/backups")).json()
+        ready = await client.get("/readyz", headers={"Authorization": ""})
+        metrics = (await client.get("/metrics")).text
+        reference = await client.get("/api/docs", headers={"Authorization": ""})
+    async with served(tmp_path / "new.db") as client:
+        taken = (await client.post(f"{API}/import", files={"file": ("e.jsonl", exported.content)})).json()
+        (found,) = (await client.get(f"{API}/memories")).json()["memories"]
+        broken = await client.post(f"{API}/import", files={"file": ("e.jsonl", exported.content[:-40])})
+    assert (described.json()["outcome"], found["text"], found["id"]) == ("stored", "I live in Porto.", id)
+    assert sum(taken["outcomes"].values()) == 1
+    assert (broken.status_code, broken.json()["title"]) == (422, "UnreadableExport")
+    assert [backup["name"] for backup in backups] == [made["name"]]
+    assert ready.json() == {"status": "ready"}
+    assert 'tellback_requests_total{route="/export",method="GET",status="200"} 1' in metrics
+    assert "tellback_memories 1" in metrics
+    assert all(path in reference.text for path in ("/api/v1/recall", "/api/v1/forget"))
+    assert "<script" not in reference.text
+
+
+async def test_a_stream_that_the_end_of_the_server_meets_ends_with_an_event(tmp_path: Path, monkeypatch) -> None:
+    memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
+    settings = AssistantSettings(memory=tmp_path / "m.db", embedder="none")
+    opened = await memory.opened()
+    stream = chat_stream(memory, opened, "s", "My bicycle has the frame number 4711.")
+    events = [await anext(stream)]
+    memory.ending.set()
+    events += [event async for event in stream]
+    kept = await opened.desk.count()
+    await memory.close()
+    assert "ServerEnds" in events[-1] or events[-1].startswith("event: turn_ended")
+    assert kept == events[-1].startswith("event: turn_ended")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "TELLBACK_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8930
 _LOOPBACK = "127.0.0.1"
-_UPLOADS = "/api/v1/documents"
+_UPLOADS = ("/api/v1/documents", "/api/v1/import")
 _UPLOAD_BYTES = 50_000_000
 _MODELS = "/v1/"
 _CHAT_BYTES = 50_000_000
@@ -136,12 +136,12 @@ class _Serving:
         """Serve until a signal comes; what streams is told so, and what is being written is stored."""
         from tellback.agent.assistant.server.access_log import AccessLog
         from tellback.agent.assistant.server.accounts import Accounts
-        from tellback.agent.assistant.server.app import create_app
+        from tellback.agent.assistant.server.app import OPEN_PATHS, create_app
         from tellback.agent.assistant.server.open_memory import ServedMemory
         from tellback.agent.assistant.server.page.browser_sessions import PAGE_UPLOADS, PAGES, BrowserSessions
         from tellback.agent.assistant.server.page.routes import install as install_page
         from tellback.agent.assistant.wiring import open_configured_memory
-        from tellback.agent.http_listener import RequestGuard, ending_signals, serve_application
+        from tellback.agent.http_listener import Message, RequestGuard, ending_signals, serve_application
 
         settings, exposure = self.configuration.settings, self.exposure
         token, place = server_token(self.configuration, TOKEN_VARIABLE, "server-token")
@@ -149,7 +149,7 @@ class _Serving:
         await served.opened()  # what cannot be opened ends the command
         accounts = Accounts(token, served.opened, namespace=settings.namespace)
         app = create_app(served, accounts, version=version("tellback"), workers=self.workers)
-        limits, open_paths = {_UPLOADS: _UPLOAD_BYTES, _MODELS: _CHAT_BYTES}, ["/healthz"]
+        limits, open_paths = {**dict.fromkeys(_UPLOADS, _UPLOAD_BYTES), _MODELS: _CHAT_BYTES}, [*OPEN_PATHS]
         sessions = BrowserSessions(token) if self.page else None
         if sessions is not None:
             install_page(app, sessions)
@@ -158,6 +158,11 @@ class _Serving:
         if worker == 0:
             self._announce(listening, place, sessions)
         with closing(AccessLog(self.folder)) as log, ending_signals() as signalled:
+
+            def on_end(scope: Message, status: int, seconds: float) -> None:
+                log(scope, status, seconds)
+                app.state.metrics(scope, status, seconds)
+
             guard = RequestGuard(
                 application=app,
                 callers=accounts,
@@ -165,7 +170,7 @@ class _Serving:
                 scheme=exposure.scheme,
                 body_limits=limits,
                 open=open_paths,
-                on_end=log,
+                on_end=on_end,
                 limit=self.limit,
             )
             signalled.add_done_callback(lambda _: served.ending.set())

@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -98,6 +98,11 @@ class Accounts:
             return self.owner
         user = await asyncio.to_thread((await self._known_users()).by_token, token)
         return None if user is None else Account(user)
+
+    async def list(self) -> Sequence[tuple[User, Mapping[str, str]]]:
+        """Return all users, each with what is shared with them."""
+        users = await self._known_users()
+        return await asyncio.to_thread(lambda: [(user, users.shares(user.name)) for user in users.list()])
 
     async def shared_with(self, account: Account) -> dict[str, str]:
         """Return the access ("read" or "write") of *account* to the namespaces that are shared with it."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response, UploadFile
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
-from tellback.agent.assistant.server.accounts import Accounts
-from tellback.agent.assistant.server.chat_stream import chat_stream
+from tellback.agent.assistant.server.accounts import Accounts, NotPermitted
+from tellback.agent.assistant.server.chat_stream import chat_stream, server_event
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.agent.desk.consent import Person
@@ -25,11 +25,13 @@ from tellback.agent.desk.results import (
     OperationItem,
     ProfileItem,
     ReportItem,
+    Result,
     SessionItem,
     WhyNotItem,
     receipt_object,
 )
 from tellback.memory import Memory
+from tellback.memory.internals import IngestAction
 
 router = APIRouter()
 _MOST = 1_000
@@ -69,6 +71,13 @@ async def _writing_desk(opened: Annotated[OpenedMemory, Depends(_writable)]) -> 
     return opened.desk
 
 
+async def _own_conversations(opened: Annotated[OpenedMemory, Depends(_readable)]) -> OpenedMemory:
+    if not opened.own:
+        raise NotPermitted("conversations are not shared")
+    return opened
+
+
+OwnConversations = Annotated[OpenedMemory, Depends(_own_conversations)]
 ReadOnly = Annotated[OpenedMemory, Depends(_readable)]
 OpenedParameter = Annotated[OpenedMemory, Depends(_writable)]
 ReadingDesk = Annotated[MemoryDesk, Depends(_reading_desk)]
@@ -253,6 +262,67 @@ class IngestAnswer(BaseModel):
     documents: list[dict[str, Any]]
 
 
+class TurnItem(Result):
+    """Message of a conversation; *memory* is the id under which it is found."""
+
+    sequence: int
+    at: datetime
+    role: Annotated[str, Field(validation_alias=AliasPath("message", "role"))]
+    name: Annotated[str | None, Field(validation_alias=AliasPath("message", "name"))] = None
+    text: Annotated[str, Field(validation_alias=AliasPath("message", "text"))]
+    memory: str | None
+
+
+class TurnPage(BaseModel):
+    """Page of messages; *next* is the cursor (``after``) of the next one, None after the last."""
+
+    turns: list[TurnItem]
+    next: int | None
+
+
+class RemovedDocument(BaseModel):
+    """Document that was erased, with the number of its passages."""
+
+    source: str
+    chunks: int
+
+
+class DocumentQuestion(_Body):
+    """Question to the documents of one *collection*, or of all."""
+
+    question: Words
+    k: Annotated[int, Field(ge=1, le=50)] = 5
+    collection: str | None = None
+
+
+class CitationItem(Result):
+    """Quote that answers, character for character, and where it stands."""
+
+    number: int
+    id: str
+    document: str
+    title: str
+    page: int | None
+    heading: tuple[str, ...]
+    start: int
+    end: int
+    quote: str
+
+
+class DocumentAnswer(BaseModel):
+    """Quotes that answer a question, best first, and how far to trust them."""
+
+    citations: list[CitationItem]
+    confidence: float
+    abstain: str | None
+
+
+class LineBody(_Body):
+    """What a memory is about, in a line; "" says that there is nothing to say."""
+
+    about: Annotated[str, Field(max_length=1_000)]
+
+
 class Prompt(_Body):
     """What the user says in *session*; "" begins one."""
 
@@ -346,6 +416,14 @@ async def history(desk: ReadingDesk, id: str) -> HistoryAnswer:
         versions=[MemoryItem.of(version) for version in found],
         operations=[OperationItem.of(operation) for operation in found.operations],
     )
+
+
+@router.put("/memories/{id}/about")
+async def describe(desk: DeskParameter, id: str, body: LineBody) -> ReportItem:
+    """Set the line that says what a memory is about."""
+    memory = await _one(desk, id)
+    (report,) = await desk.memory.describe({memory.id: body.about}, namespace=desk.namespace)
+    return ReportItem.of(report)
 
 
 @router.post("/memories/{id}/end")
@@ -447,10 +525,21 @@ async def stats(desk: ReadingDesk) -> dict[str, Any]:
 
 
 @router.get("/sessions")
-async def sessions(desk: ReadingDesk) -> list[SessionItem]:
-    """List the conversations, the newest first."""
-    found = await desk.memory.conversations.sessions(namespace=desk.namespace)
-    return [SessionItem.of(info) for info in found]
+async def sessions(
+    opened: OwnConversations, about: Annotated[str, Query(max_length=8_000)] = "", limit: Limit = 100
+) -> list[SessionItem]:
+    """List the conversations, the newest first; or those of this name, and then those *about* it."""
+    return [SessionItem.of(info) for info in await opened.desk.sessions(about, limit)]
+
+
+@router.get("/sessions/{session}/turns")
+async def turns(
+    opened: OwnConversations, session: str, after: Annotated[int, Query(ge=0)] = 0, limit: Limit = 100
+) -> TurnPage:
+    """Read what was said in a conversation, oldest first, page by page."""
+    said = await opened.desk.turns(session, after=after, limit=limit)
+    items = [TurnItem.of(turn) for turn in said]
+    return TurnPage(turns=items, next=items[-1].sequence if len(items) == limit else None)
 
 
 @router.get("/documents")
@@ -460,14 +549,67 @@ async def documents(desk: ReadingDesk, matching: str = "", collection: str | Non
 
 
 @router.post("/documents")
-async def upload(opened: OpenedParameter, files: list[UploadFile], collection: str = "default") -> IngestAnswer:
-    """Read uploaded files into the memory; a file of the same name takes the place of the former."""
-    lines: list[Any] = []
+async def upload(
+    opened: OpenedParameter,
+    files: list[UploadFile],
+    collection: str = "default",
+    accept: Annotated[str, Header()] = "",
+) -> IngestAnswer:
+    """Read uploaded files into the memory; a file of the same name takes the place of the former.
+
+    Asked for ``text/event-stream``, it tells of each document as soon as it is read ("document"), and at last of all.
+    """
+    if "text/event-stream" in accept:
+        read = [(file.filename or "upload", await file.read()) for file in files[:_MOST]]  # gone once it is answered
+        return StreamingResponse(_upload_events(opened, read, collection), media_type="text/event-stream")  # type: ignore[return-value]
+    lines: list[dict[str, Any]] = []
     for file in files[:_MOST]:
-        async with opened.desk.taking(documents=1, bytes=file.size or 0):
-            report = await opened.knowledge(collection).ingest_text(await file.read(), source=file.filename or "upload")
-        lines += report.lines
-    return IngestAnswer(documents=[_line(line) for line in lines])
+        lines += await _read_file(opened, file.filename or "upload", await file.read(), collection)
+    return IngestAnswer(documents=lines)
+
+
+async def _read_file(opened: OpenedMemory, name: str, data: bytes, collection: str) -> list[dict[str, Any]]:
+    async with opened.desk.taking(documents=1, bytes=len(data)):
+        report = await opened.knowledge(collection).ingest_text(data, source=name)
+    return [_line(line) for line in report.lines]
+
+
+async def _upload_events(
+    opened: OpenedMemory, files: Sequence[tuple[str, bytes]], collection: str
+) -> AsyncIterator[str]:
+    lines: list[dict[str, Any]] = []
+    for place, (name, data) in enumerate(files, start=1):
+        try:
+            read = await _read_file(opened, name, data, collection)
+        except Exception as error:  # the status is sent: the stream has to say it
+            yield server_event("failed", {"source": name, "error": type(error).__name__})
+            return
+        lines += read
+        for line in read:
+            yield server_event("document", {**line, "done": place, "of": len(files)})
+    yield server_event("ended", {"documents": lines})
+
+
+@router.delete("/documents")
+async def remove_document(opened: OpenedParameter, source: str, collection: str = "default") -> RemovedDocument:
+    """Erase a document, by its source; reading its folder again does not bring it back."""
+    return RemovedDocument(source=source, chunks=await opened.knowledge(collection).remove(source))
+
+
+@router.post("/documents/ask")
+async def ask_documents(opened: ReadOnly, body: DocumentQuestion) -> DocumentAnswer:
+    """Answer a question by quotes from the documents, each with the place that it is from, best first."""
+    bases = await opened.knowledge_bases(body.collection)
+    found = [await base.retrieve(body.question, body.k) for base in bases]
+    best = sorted((passage for passages in found for passage in passages), key=lambda passage: -passage.score)[: body.k]
+    citations = await opened.knowledge().cite(body.question, best) if best else []
+    confidence = max((passages.confidence for passages in found), default=0.0)
+    doubts = [passages.abstain for passages in found]
+    return DocumentAnswer(
+        citations=[CitationItem.of(citation) for citation in citations],
+        confidence=confidence,
+        abstain=doubts[0] if doubts and None not in doubts else None,
+    )
 
 
 @router.post("/documents/url")
@@ -478,6 +620,8 @@ async def read_page(opened: OpenedParameter, body: UrlBody) -> IngestAnswer:
     hosts = [host.strip() for host in opened.settings.web_hosts.split(",") if host.strip()]
     async with opened.desk.taking(documents=1):
         report = await opened.knowledge(body.collection).ingest_url(body.url, allowed_hosts=hosts)
+    if failed := [line.reason for line in report.lines if line.action == IngestAction.FAILED]:
+        raise HTTPException(422, "; ".join(failed))
     return IngestAnswer(documents=[_line(line) for line in report.lines])
 
 

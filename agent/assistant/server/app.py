@@ -10,13 +10,15 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tellback.agent.assistant.server import problems
+from tellback.agent.assistant.server import care, problems
 from tellback.agent.assistant.server.accounts import Accounts
 from tellback.agent.assistant.server.api import memory_of_caller, router
+from tellback.agent.assistant.server.api_reference import HEADERS, STYLE, reference_page
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.proxy.endpoints import ModelEndpoints
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
 
 API: Final = "/api/v1"
+REFERENCE: Final = "/api/docs"
+OPEN_PATHS: Final = ("/healthz", "/readyz", REFERENCE, f"{REFERENCE}.css")
+"""Paths that need no token: they tell nothing of what is remembered."""
 
 
 def create_app(served: ServedMemory, accounts: Accounts, *, version: str = "0", workers: int = 1) -> FastAPI:
@@ -57,8 +62,22 @@ def create_app(served: ServedMemory, accounts: Accounts, *, version: str = "0", 
     problems.install(app)
     app.include_router(router, prefix=API)
     app.include_router(ModelEndpoints(memory_of_caller).router)
+    app.include_router(care.router, prefix=API)
+    app.state.metrics = care.Metrics()
     app.add_api_route("/healthz", _healthz, include_in_schema=False)
+    app.add_api_route("/readyz", care.ready, include_in_schema=False)
+    app.add_api_route("/metrics", care.metrics, include_in_schema=False)
+    app.add_api_route(REFERENCE, _reference, include_in_schema=False)
+    app.add_api_route(f"{REFERENCE}.css", _style, include_in_schema=False)
     return app
+
+
+async def _reference(request: Request) -> HTMLResponse:
+    return HTMLResponse(reference_page(request.app.openapi()), headers=HEADERS)
+
+
+async def _style() -> Response:
+    return Response(STYLE, media_type="text/css")
 
 
 async def _healthz() -> dict[str, str]:

@@ -44,7 +44,7 @@ async def chat_stream(served: ServedMemory, opened: OpenedMemory, session: str, 
                     coming.cancel()
                     with suppress(asyncio.CancelledError):
                         await coming
-                    yield _event("failed", {"error": "ServerEnds"})
+                    yield server_event("failed", {"error": "ServerEnds"})
                     return
                 if (event := coming.result()) is None:
                     return
@@ -54,18 +54,18 @@ async def chat_stream(served: ServedMemory, opened: OpenedMemory, session: str, 
 
 
 async def _turn_events(talk: Conversation, text: str) -> AsyncGenerator[str, None]:
-    yield _event("session", {"session": talk.session})
+    yield server_event("session", {"session": talk.session})
     try:
         if (request := await talk.understand(text)) is not None:
             memories = [_memory(memory) for memory in request.memories]
             shown = {"kind": request.kind, "what": request.what, "text": request.text, "memories": memories}
-            yield _event("plain_request", shown)
+            yield server_event("plain_request", shown)
             return
         mask = SecretMask(text)
         async with aclosing(talk.answer(text)) as events:
             async for event in events:
                 if isinstance(event, TurnEnded):
-                    yield _event("turn_ended", _turn(event))
+                    yield server_event("turn_ended", _turn(event))
                     return
                 if isinstance(event, ApprovalRequested):
                     event.request.reject(_REFUSED)
@@ -73,7 +73,7 @@ async def _turn_events(talk: Conversation, text: str) -> AsyncGenerator[str, Non
                     yield f"event: {event.type}\ndata: {mask.apply(event.to_json())}\n\n"
     except Exception as error:  # the status is sent: the stream has to say it
         _log.error("a turn failed (%s)", type(error).__name__)
-        yield _event("failed", {"error": type(error).__name__})
+        yield server_event("failed", {"error": type(error).__name__})
 
 
 def _turn(turn: TurnEnded) -> dict[str, Any]:
@@ -97,5 +97,6 @@ def _memory(memory: Memory) -> dict[str, Any]:
     return MemoryItem.of(memory).model_dump(mode="json")
 
 
-def _event(name: str, value: dict[str, Any]) -> str:
+def server_event(name: str, value: dict[str, Any]) -> str:
+    """Return a server-sent event."""
     return f"event: {name}\ndata: {json.dumps(value)}\n\n"

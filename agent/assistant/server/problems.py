@@ -22,6 +22,7 @@ from tellback.memory import (
     NoSuchMemory,
     NotTrusted,
     RejectedText,
+    UnreadableExport,
 )
 from tellback.memory.internals import redact_secrets
 from tellback.vectorstore import BusyError, MissingExtra, RevisionConflict, StorageFull, VectorStoreError
@@ -39,6 +40,7 @@ _STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (RejectedText, 422),
     (ArgumentError, 422),
     (LoadError, 422),
+    (UnreadableExport, 422),
     (ToolFailed, 422),
     (MissingExtra, 501),
     (BusyError, 503),
