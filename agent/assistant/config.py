@@ -41,7 +41,7 @@ class UnusableSetting(ValueError):
 CONFIG_VARIABLE = "TELLBACK_CONFIG"
 ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 """Settings that may hold a user name and a password."""
-KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
+KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key", "token")
 """Settings that are secret; those that are kept are in the keyring, or in a private file (``key_store``)."""
 
 
@@ -79,6 +79,8 @@ class AssistantSettings:
 
     memory: Annotated[Path | str, check.place] = field(default_factory=lambda: _default_memory("tellback"))
     """File of the memory, or its address on a server: ``postgresql://HOST/NAME``."""
+    token: Secret | None = None
+    """Token for the server that has the memory."""
     namespace: str = ""
     offline: bool = False
     language: Annotated[str | None, check.stripped] = None
@@ -152,6 +154,11 @@ class AssistantSettings:
         return self.memory if isinstance(self.memory, Path) else None
 
     @property
+    def remote_memory(self) -> str | None:
+        """Address of the server that has the memory (``tellback serve`` there); None for a memory that is opened."""
+        return self.memory if isinstance(self.memory, str) and self.memory.startswith(("https:", "http:")) else None
+
+    @property
     def shown_memory(self) -> Path | str:
         """Place of the memory for people to read: an address without user name and password."""
         return check.without_password(self.memory) if isinstance(self.memory, str) else self.memory
@@ -214,6 +221,8 @@ class AssistantSettings:
 
     def endpoint_of(self, key_setting: str) -> str:
         """Return the address of the endpoint that the key *key_setting* is for."""
+        if key_setting == "token":
+            return self.remote_memory or ""
         if key_setting == "anthropic_api_key":
             return self.anthropic_base_url or DEFAULT_ANTHROPIC_URL
         return self.embedding_endpoint if key_setting == "embedding_api_key" else self.base_url or DEFAULT_OPENAI_URL
@@ -336,6 +345,8 @@ def _with_kept_keys(configuration: Configuration) -> Configuration:
     keys = read_keys(path)
     for name in KEY_SETTINGS:
         if name in origins or (name == "embedding_api_key" and not settings.embeds_at_an_endpoint):
+            continue
+        if name == "token" and settings.remote_memory is None:
             continue
         if (key := keys.get(settings.endpoint_of(name))) is not None:
             settings = with_settings(settings, {name: key})

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tellback.agent.errors import AgentError
 from tellback.agent.providers.open import ollama_address
+from tellback.memory.internals import is_loopback
 
 Check: TypeAlias = Callable[[Any], Any]
 _SWITCHES: Final = {
@@ -85,7 +86,12 @@ def path(value: object) -> Path:
 
 def place(value: object) -> Path | str:
     """Return the path of a file, or the address of a server as it is."""
-    return value.strip() if isinstance(value, str) and _ADDRESS.match(value.strip()) else path(value)
+    if not isinstance(value, str) or not _ADDRESS.match(value.strip()):
+        return path(value)
+    address = value.strip()
+    if address.startswith("http:") and not is_loopback(address):
+        raise ValueError("https:// is needed: what is sent would be read by others on the way")
+    return address
 
 
 def without_password(address: str) -> str:

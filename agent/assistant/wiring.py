@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tellback.agent.assistant.config import AssistantSettings, ConfigurationError, McpSettings
 from tellback.agent.assistant.local_time import machine_zone, zone_of
@@ -142,6 +142,13 @@ def open_configured_memory(
 
     *client* is that of an embedder at an endpoint; None makes one where it is needed.
     """
+    if settings.remote_memory is not None:
+        from tellback.agent.assistant.remote_memory import RemoteMemory
+
+        if settings.token is None:
+            raise ConfigurationError(f"memory {settings.remote_memory}: TELLBACK_TOKEN is needed, the token for it")
+        served = RemoteMemory(settings.remote_memory, settings.token.reveal(), offline=settings.offline)
+        return OpenedMemory(settings, cast("LongTermMemory", served))
     if client is None and (settings.embeds_at_an_endpoint or settings.replacements == "model"):
         client = make_http_client(settings)
     path = settings.file
@@ -234,7 +241,8 @@ def _make_assistant(
         include = READING_MEMORY_TOOLS if reads_only else ALL_MEMORY_TOOLS
         shown = settings.share_sensitive or not is_remote(provider)
         tools += memory_tools(memory, namespace=namespace, include=include, users_words=True, ask=True, sensitive=shown)
-        tools += knowledge_tools(opened.knowledge())
+        if settings.remote_memory is None:  # a server's documents are found by its recall
+            tools += knowledge_tools(opened.knowledge())
         tools += (clock(home=zone), calculator())
         if not reads_only:
             connectors, notes = make_mcp_connectors(settings)

@@ -30,7 +30,7 @@ from tellback.agent.desk.results import (
     WhyNotItem,
     receipt_object,
 )
-from tellback.memory import Memory
+from tellback.memory import Memory, Message
 from tellback.memory.internals import IngestAction
 
 router = APIRouter()
@@ -278,6 +278,19 @@ class TurnPage(BaseModel):
 
     turns: list[TurnItem]
     next: int | None
+
+
+class NewTurns(_Body):
+    """Messages of a conversation, oldest first, and the ids of memories with which an answer was made."""
+
+    messages: Annotated[list[Message], Field(min_length=1, max_length=100)]
+    used: Names = ()
+
+
+class TurnReports(BaseModel):
+    """Outcome of each message."""
+
+    reports: list[ReportItem]
 
 
 class RemovedDocument(BaseModel):
@@ -540,6 +553,17 @@ async def turns(
     said = await opened.desk.turns(session, after=after, limit=limit)
     items = [TurnItem.of(turn) for turn in said]
     return TurnPage(turns=items, next=items[-1].sequence if len(items) == limit else None)
+
+
+@router.post("/sessions/{session}/turns")
+async def add_turns(opened: OpenedParameter, session: str, body: NewTurns) -> TurnReports:
+    """Append messages to a conversation and remember what was said, in one step; *used* are ids of an answer."""
+    if not opened.own:
+        raise NotPermitted("conversations are not shared")
+    size = sum(len(message.text.encode()) for message in body.messages)
+    async with opened.desk.taking(memories=len(body.messages), bytes=size):
+        reports = await opened.memory.remember_turn(session, body.messages, namespace=opened.namespace, used=body.used)
+    return TurnReports(reports=[ReportItem.of(report) for report in reports])
 
 
 @router.get("/documents")

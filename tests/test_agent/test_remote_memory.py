@@ -1,0 +1,97 @@
+"""A memory on another machine: commands by its address, what was refused, and hooks; the server is a real one.
+
+Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assistant.remote_memory``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
+
+from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.remote_memory import RemoteMemory
+from tellback.memory import Message, run_sync
+from tests.support.served_memory import TOKEN, serving
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Yield the address of a server in a thread of its own."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    place: list[str] = []
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(AssistantSettings(memory=tmp_path / "m.db", embedder="none")) as where:
+            place.append(where)
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    ready.wait(60)
+    yield place[0]
+    loop.call_soon_threadsafe(ended.set)
+    thread.join()
+    loop.close()
+
+
+def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TELLBACK_TOKEN", TOKEN)
+
+    def tellback(*words: str) -> dict:
+        code = run_command_line(["--memory", address, "--model", "none", "--json", *words])
+        told = capsys.readouterr()
+        return {"code": code, "err": told.err, **json.loads(told.out or "{}")}
+
+    kept = tellback("remember", "My sister Ana lives in Porto.")
+    found = tellback("recall", "Where does Ana live?")
+    asked = tellback("ask", "Where does Ana live?")
+    tellback("correct", kept["id"], "My sister Ana lives in Braga.")
+    listed = tellback("memories", "list")
+    shown = tellback("memories", "show", kept["id"][-5:])
+    counted = tellback("memories", "stats")
+    forgotten = tellback("forget", kept["id"], "--yes")
+    gone = tellback("recall", "Where does Ana live?")
+    ingested = tellback("ingest", __file__)
+    monkeypatch.setenv("TELLBACK_TOKEN", "another-token-of-nobody")
+    refused = tellback("recall", "Where does Ana live?")
+    assert kept["outcome"] == "stored"
+    assert [hit["text"] for hit in found["hits"]] == ["My sister Ana lives in Porto."]
+    assert "Porto" in asked["answer"]
+    assert [memory["text"] for memory in listed["memories"]] == ["My sister Ana lives in Braga."]
+    assert (shown["id"], shown["revision"], counted["memories"]) == (kept["id"], 2, 1)
+    assert forgotten["code"] == 0
+    assert gone["hits"] == []
+    assert (ingested["code"], refused["code"]) != (0, 0)
+    assert "token" in refused["err"]
+
+
+def test_a_turn_of_a_hook_is_kept_on_the_server_and_read_again(address: str) -> None:
+    async def exchange() -> tuple[list[str], list[str], str | None]:
+        memory = RemoteMemory(address, TOKEN)
+        turn = [Message.user("My bicycle has the frame number 4711."), Message.assistant("I keep that in mind.")]
+        reports = await memory.remember_turn("s", turn)
+        said = await memory.conversations.load("s")
+        (hit, *_) = await memory.recall("Which frame number has my bicycle?")
+        await memory.close()
+        return [report.outcome for report in reports], [one.message.text for one in said], hit.memory.session
+
+    outcomes, said, session = run_sync(exchange())
+    assert outcomes[0] == "stored"
+    assert said == ["My bicycle has the frame number 4711.", "I keep that in mind."]
+    assert session == "s"
+
+
+def test_an_address_without_tls_is_refused_but_for_this_machine(capsys) -> None:
+    code = run_command_line(["--memory", "http://memory.example.org", "recall", "Where?"])
+    assert code == 2
+    assert "https" in capsys.readouterr().err
