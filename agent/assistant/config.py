@@ -79,8 +79,6 @@ class AssistantSettings:
 
     memory: Annotated[Path | str, check.place] = field(default_factory=lambda: _default_memory("tellback"))
     """File of the memory, or its address on a server: ``postgresql://HOST/NAME``."""
-    token: Secret | None = None
-    """Token for the server that has the memory."""
     namespace: str = ""
     offline: bool = False
     language: Annotated[str | None, check.stripped] = None
@@ -90,6 +88,8 @@ class AssistantSettings:
     """Name of the user, by which others may speak of them."""
     zone: Annotated[str | None, check.zone] = None
     """Time zone of the user, such as ``Europe/Lisbon``; None: that of the machine."""
+    token: Secret | None = None
+    """Token for the server that has the memory."""
     model: Annotated[str | None, check.model] = None
     base_url: Annotated[str | None, http_address] = None
     api_key: Secret | None = None
