@@ -165,7 +165,8 @@ def test_a_server_with_a_certificate_is_reached_by_https_alone(tmp_path: Path) -
     with serving(tmp_path, *pair) as (_, address, _said):
         port = address.rpartition(":")[2]
         context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-        answer = httpx.get(f"https://localhost:{port}/api/v1/stats", headers=BEARER, verify=context, trust_env=False)
+        with httpx.Client(headers=BEARER, verify=context, trust_env=False, timeout=60) as client:
+            answer = client.get(f"https://localhost:{port}/api/v1/stats")
         with pytest.raises(httpx.TransportError):
             httpx.get(f"http://localhost:{port}/api/v1/stats", headers=BEARER, trust_env=False)
     assert address.startswith("https://")
@@ -189,7 +190,7 @@ def test_the_entry_point_of_the_image_serves_from_its_volume(tmp_path: Path) -> 
     try:
         while "curl" not in (line := process.stderr.readline()):
             assert line, "it ended"
-        answer = httpx.get(f"http://localhost:{port}/readyz", trust_env=False)
+        answer = httpx.get(f"http://localhost:{port}/readyz", trust_env=False, timeout=60)
     finally:
         process.kill()
         process.wait()
