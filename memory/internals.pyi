@@ -33,7 +33,6 @@ from .embedders.local import LocalWordVectors as LocalWordVectors
 from .embedders.local import local_available as local_available
 from .embedders.profile import known_profile as known_profile
 from .embedders.protocol import Embeddings as Embeddings
-from .embedders.protocol import Truncation as Truncation
 from .evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.evaluation import EvaluationAnswer as EvaluationAnswer
@@ -70,6 +69,7 @@ from .partitions import DOCUMENTS as DOCUMENTS
 from .partitions import lane_counts as lane_counts
 from .partitions import store_namespace as store_namespace
 from .results import Conflict as Conflict
+from .results import KnownPerson as KnownPerson
 from .results import MemoryPage as MemoryPage
 from .results import Omitted as Omitted
 from .results import Outcome as Outcome

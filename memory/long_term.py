@@ -46,6 +46,7 @@ from tellback.memory.results import (
     Conflict,
     ErasureVerification,
     ExternalCopy,
+    KnownPerson,
     MemoryHistory,
     MemoryPage,
     Profile,
@@ -640,6 +641,15 @@ class LongTermMemory:
         checked_int(limit, "limit", 1)
         store_namespace(namespace, CONVERSATION)
         return await asyncio.to_thread(self._retriever.conflicts, namespace, limit)
+
+    async def people(self, *, namespace: str = "", where: Filter | None = None) -> Sequence[KnownPerson]:
+        """Return who is whose relative, as memories say that hold now and that the filter *where* passes, newest first.
+
+        A question by role finds memories by name, and the other way round. Nothing is kept beside the memories: to
+        forget or correct one takes back what it says. So does its tag ``KnownPerson.split_tag``, for one relation.
+        """
+        store_namespace(namespace, CONVERSATION)
+        return await asyncio.to_thread(self._retriever.people, namespace, where)
 
     async def profile(
         self, *, namespace: str = "", limit: int = 5, attributes: bool = False, where: Filter | None = None

@@ -172,6 +172,24 @@ class Conflict:
         return tuple(memory.id for memory in self.memories)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownPerson:
+    """A relative of the user: *name* and *role* as the *memory* writes them ("Ana", "my sister").
+
+    *kin* is the word of the role in every language ("sister").
+    """
+
+    name: str
+    role: str
+    kin: str
+    memory: Memory
+
+    @property
+    def split_tag(self) -> str:
+        """The tag of the memory by which it does not say so."""
+        return f"not:{self.name.lower()}/{self.kin}"
+
+
 class ProfileTopic(StrEnum):
     """Topic of what is known about a person, in the order in which a profile tells it."""
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 from tellback.agent.desk.consent import ClientProgram, ConfirmationTokens, Person, Question, Requester, document_of
 from tellback.agent.errors import ToolFailed, shorten
-from tellback.memory import Memory, NoSuchMemory, Receipt, Trust
-from tellback.memory.internals import ORIGIN
+from tellback.memory import ArgumentError, Memory, NoSuchMemory, Receipt, Trust
+from tellback.memory.internals import ORIGIN, analyze_text
 
 if TYPE_CHECKING:
     from tellback.memory import LongTermMemory, RecallOptions, RecallResult, Report
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Actor,
         Conflict,
         DocumentInfo,
+        KnownPerson,
         MemoryPage,
         Operation,
         Profile,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _LEAST_ID_CHARACTERS = 4
 _RECENT = 10
+_CALLED = {("mein", "unser"): "hei\u00dft", ("mi ", "nuestr"): "se llama", ("mon ", "ma "): "s'appelle"}
+"""Verb of a name, by the beginnings of what stands before the kin word."""
 _PER_TOPIC = 5
 _SEARCHED_HITS = 50
 _LEAST_SHARE = 0.5
@@ -174,6 +177,29 @@ class MemoryDesk:
     async def settle(self, ids: Sequence[str], keep: str) -> Operation:
         """Let one of contradicting memories hold."""
         return await self.memory.settle(ids, keep=keep, namespace=self.namespace)
+
+    async def people(self) -> list[KnownPerson]:
+        """Return who is whose relative, the newest first, as memories say that may be shown."""
+        return list(await self.memory.people(namespace=self.namespace, where=self.visible()))
+
+    async def add_person(self, by: Requester, name: str, role: str) -> Report:
+        """Remember that the user's relative whom they call *role* ("my wife") has this *name*."""
+        return await self.remember(by, Memory(_relation_sentence(name, role)))
+
+    async def split_person(self, name: str, role: str) -> Operation:
+        """Take back that the person *name* is the user's *role*, by a tag of each memory that says so."""
+        wanted = role.casefold().removeprefix("my ")
+        people = [
+            one
+            for one in await self.people()
+            if one.name.casefold() == name.casefold() and wanted in (one.kin, one.role.casefold().removeprefix("my "))
+        ]
+        if not people:
+            known = "; ".join(f"{one.name}, {one.role}" for one in await self.people()) or "nobody"
+            raise ArgumentError("name", f"{name}, {role}", f"one of the people is needed: {known}")
+        operation = await self.mark("tag", [one.memory.id for one in people], [people[0].split_tag])
+        assert operation is not None, "a relation that is listed has no tag"
+        return operation
 
     async def documents(
         self, matching: str = "", *, order: DocumentOrder = "newest", collection: str | None = None
@@ -355,6 +381,17 @@ class MemoryDesk:
 
     async def _known(self, ids: Sequence[str]) -> list[Memory]:
         return [memory for memory in await self.memory.get(ids, namespace=self.namespace) if memory is not None]
+
+
+def _relation_sentence(name: str, role: str) -> str:
+    """Return the sentence by which the user's *role* has this *name*: "My wife is called Lena."."""
+    name, role = " ".join(name.split()), " ".join(role.split())
+    verb = next((verb for owners, verb in _CALLED.items() if role.lower().startswith(owners)), "is called")
+    sentence = f"{role[:1].upper()}{role[1:]} {verb} {name}."
+    if [relation.name.lower() for relation in analyze_text(sentence).relations] != [name.lower()]:
+        expected = 'a word for a relative and a name are needed, such as "my wife" and "Lena"'
+        raise ArgumentError("role", f"{role}, {name}", expected)
+    return sentence
 
 
 def _seconds(moment: datetime | None) -> float:

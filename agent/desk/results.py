@@ -208,6 +208,15 @@ class ConflictItem(Result):
     memories: tuple[MemoryItem, ...]
 
 
+class PersonItem(Result):
+    """Relative of the user: name, role, and the memory that says so."""
+
+    name: str
+    role: str
+    kin: str
+    memory: MemoryItem
+
+
 class DocumentItem(Result):
     """Document that can be searched."""
 
@@ -284,6 +293,7 @@ RESULTS: Mapping[str, type[Result]] = {
     "Conflict": ConflictItem,
     "DocumentInfo": DocumentItem,
     "Given": GivenItem,
+    "KnownPerson": PersonItem,
     "Memory": MemoryItem,
     "MemoryChange": MemoryChangeItem,
     "Operation": OperationItem,

@@ -7,7 +7,8 @@ what it means, and of those that tell a name at the beginning of a sentence from
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from configparser import ConfigParser
 from dataclasses import dataclass
 from functools import cache
@@ -19,28 +20,61 @@ _SUBJECT_END: Final = 20
 """Characters within which the subject of a statement begins."""
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*['\u2019]?")
 _GENITIVE: Final = re.compile("['\u2019]s?$")
+_MOST_NAMES: Final = 3
+"""Names of one role, from more of which none is meant."""
 _ENDS: Final = (".", "!", "?", ":", '"', "\u201c", "\u201e")
 _APPOSITION: Final = re.compile(r"\W{1,2}")
 _OWNED: Final = re.compile(r"(?:['\u2019]s|\b(?:his|her|their))\s+$", re.IGNORECASE)
+_ARTICLE: Final = re.compile(r"\b(?:the|der|die|la|le|el)\s+$", re.IGNORECASE)
+_OF: Final = re.compile(r"\s+(?:of|de|di)\s+\w|\s+d['\u2019]\w", re.IGNORECASE)
+"""Stands behind a kin word, before the person whose relative is meant."""
+_OWN: Final = re.compile(
+    r"\b(?:my|our|mein\w{0,2}|unse?re?\w?|mis?|nuestr\w+|mon|ma|mes|notre|mi[ao]|meu|minha)\s+$", re.IGNORECASE
+)
 _IS_MY: Final = re.compile(
     r"(?:,|\s+is|\s+ist|\s+es|,?\s+the|\s+was)\s+(?:my|our|meine?|unsere?|mi|nuestr[oa])(?:\s+\w+)?\s+", re.IGNORECASE
 )
 """Stands between a name and the kin word for that person."""
+_IS_CALLED: Final = re.compile(
+    r"(?:['\u2019]s name is|\s+(?:is (?:called|named)|hei(?:\u00df|ss)t|se llama|s['\u2019]appelle|si chiama))\s+"
+    r"(?P<called>[^\W\d_]+(?: [^\W\d_a-z][\w'\u2019-]+)?)"
+    r"|\s+(?:is|es|est|\u00e8)\s+(?P<is>[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019-]+)?)"
+    r"(?<!ish)(?<!ese)(?<!ican)(?=\s*(?:[.,;!)]|$)|\s+(?:and|und|y|et|e)\s)"
+)
+"""Stands behind a kin word, with the name ("My wife is Lena."). Not German "ist": a trade has a capital there, too."""
+_LINE_PERSON: Final = re.compile(r"\s*(?P<name>[^\W\d_a-z][^():;]*?) \((?P<role>[^()]+)\):")
+"""Begins a part of a structured line: "Ana (sister): birthday"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The *name* of a relative of the speaker and the *role*, both as they are written ("Ana", "my sister").
+
+    *kin* is the word that stands for the role in every language ("sister").
+    """
+
+    name: str
+    role: str
+    kin: str
+
+    @property
+    def key(self) -> str:
+        """The same for relations that say the same, in small letters: "ana/sister"."""
+        return f"{self.name.lower()}/{self.kin}"
 
 
 @dataclass(frozen=True, slots=True)
 class People:
     """People of a text, its *subject* first where that is a person, and their *relations* to the speaker.
 
-    Names and kin words are in small letters, kin words by one word in every language ("mother"). *relations* are pairs
-    of a kin word and the name of that person ("my sister Ana", "Ana is my sister"). The subject is "" where the text
-    is about its speaker, None where it is about a thing or nobody. *speaks_of_self*: it has a word of the first person
-    beside one that only says whose kin is meant.
+    Names and kin words are in small letters, kin words by one word in every language ("mother"). The subject is ""
+    where the text is about its speaker, None where it is about a thing or nobody. *speaks_of_self*: it has a word of
+    the first person beside one that only says whose kin is meant.
     """
 
     names: tuple[str, ...] = ()
     subject: str | None = None
-    relations: tuple[tuple[str, str], ...] = ()
+    relations: tuple[Relation, ...] = ()
     speaks_of_self: bool = False
 
 
@@ -161,15 +195,93 @@ def _named(text: str, kin: _Person, name: _Person) -> _Person:
     return name if not name.is_kin and not text[kin.end : name.start].strip() else kin
 
 
-def _relations(text: str, people: Sequence[_Person]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a kin word and a name beside it: "my sister Ana", "Ana, my sister", "Ana is my sister"."""
-    pairs = []
+def _relations(text: str, people: Sequence[_Person]) -> tuple[Relation, ...]:
+    """Return the relations of *text*: "my sister Ana", "Ana, my sister", "Ana is my sister", "My sister is Ana"."""
+    found = []
     for first, second in pairwise(people):
-        between = text[first.end : second.start]
-        if first.is_kin and _OWNED.search(text[: first.start]):
-            continue  # "Tomasz's mother Halina" is not the speaker's
-        if first.is_kin and not second.is_kin and not first.owns and _APPOSITION.fullmatch(between):
-            pairs.append((first.key, second.key))
-        elif not first.is_kin and second.is_kin and not first.owns and _IS_MY.fullmatch(f"{between}"):
-            pairs.append((second.key, first.key))
-    return tuple(dict.fromkeys(pairs))
+        kin_word = text[second.start : second.end].split()[-1]  # of "meine Frau", which is one kin word
+        if first.is_kin and not second.is_kin and not first.owns:
+            if _APPOSITION.fullmatch(text[first.end : second.start]) and not _ARTICLE.search(text[: first.start]):
+                found.append((first, _GENITIVE.sub("", text[second.start : second.end])))
+        elif not first.is_kin and second.is_kin and _IS_MY.fullmatch(text[first.end : second.end - len(kin_word)]):
+            found.append((second, text[first.start : first.end]))
+    for person in people:
+        if person.is_kin and (called := _IS_CALLED.match(text, person.end)):
+            found.append((person, called["is"] or called["called"]))
+    return distinct_relations(
+        Relation(name[0].upper() + name[1:], _role(text, kin), kin.key)
+        for kin, name in found
+        if name.lower() not in kin_meanings() and not _OWNED.search(text[: kin.start])
+    )  # "Tomasz's mother Halina" is not the speaker's
+
+
+def _role(text: str, kin: _Person) -> str:
+    """Return what the speaker calls the person of a *kin* word: "my sister"."""
+    owner = _OWN.search(text[: kin.start])
+    role = text[kin.start if owner is None else owner.start() : kin.end]
+    return role[0].lower() + role[1:]
+
+
+def distinct_relations(relations: Iterable[Relation]) -> tuple[Relation, ...]:
+    """Return *relations*, of those that say the same the last."""
+    return tuple({relation.key: relation for relation in relations}.values())
+
+
+def relations_of_line(line: str) -> tuple[Relation, ...]:
+    """Return the relations that the line of a memory says: "Ana (sister): birthday; Tom (brother): job"."""
+    people = [(person["name"], person["role"]) for part in line.split(";") if (person := _LINE_PERSON.match(part))]
+    kin = {**_kin_by_last_word(), **kin_meanings()}
+    return distinct_relations(Relation(name, role, kin[role.lower()]) for name, role in people if role.lower() in kin)
+
+
+@cache
+def _kin_by_last_word() -> Mapping[str, str]:
+    """Return the kin words that need an owner in a sentence without it: "frau" for "meine frau"."""
+    return {word.split()[-1]: meaning for word, meaning in kin_meanings().items()}
+
+
+def with_names(question: str, relations: Sequence[Relation]) -> str | None:
+    """Return *question* with names in the place of roles; None where it has no role of somebody known.
+
+    Of a role that several have, all names are put that are said half as often as the one said most. Somebody else's
+    relatives stay ("Rhona's brother"), and so does a role beside its name.
+    """
+    spans = []
+    for person in _persons(question, list(_WORD.finditer(question))):
+        if not person.is_kin or _OWNED.search(question[: person.start]) or _OF.match(question, person.end):
+            continue
+        counts = Counter(relation.name for relation in relations if relation.kin == person.key)
+        names = [name for name, count in counts.items() if 2 * count >= max(counts.values())]
+        if 0 < len(names) <= _MOST_NAMES and not any(_written(name, question) for name in counts):
+            spans.append((person.end - len(_role(question, person)), person.end, ", ".join(names)))
+    return _replaced(question, spans)
+
+
+def with_roles(question: str, relations: Sequence[Relation]) -> str | None:
+    """Return *question* with roles in the place of names; None where it names nobody known, or has the role itself."""
+    kin = {person.key for person in _persons(question, list(_WORD.finditer(question))) if person.is_kin}
+    roles = {relation.name: relation for relation in relations}
+    return _replaced(
+        question,
+        [
+            (match.start(), match.end(), relation.role)
+            for relation in roles.values()
+            if relation.kin not in kin
+            for match in _written(relation.name, question)
+        ],
+    )
+
+
+def _written(name: str, question: str) -> list[re.Match[str]]:
+    """Return where *question* has *name*, also as a genitive; in small letters where it has no others."""
+    flags = re.IGNORECASE if question.islower() else 0
+    return list(re.finditer(rf"(?<!\w){re.escape(name)}(?=['\u2019]?s?(?!\w))", question, flags))
+
+
+def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str | None:
+    """Return *text* with the words of *spans* in their places; None without a span."""
+    replaced, begin = text, len(text)
+    for start, end, words in sorted(spans, reverse=True):
+        if end <= begin:
+            replaced, begin = replaced[:start] + words + replaced[end:], start
+    return None if replaced == text else replaced

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from tellback.memory.analysis.heads import Head, head, letter_groups
-from tellback.memory.analysis.people import find_people
+from tellback.memory.analysis.people import Relation, find_people
 from tellback.memory.models import Memory, Utterance, UtteranceKind
 from tellback.memory.results import ProfileTopic
 
@@ -101,6 +101,8 @@ class Trait(IntFlag):
     WORK = 1024
     SEVERAL = 2048
     """Of a topic of which a person has several at a time: tastes, things, habits."""
+    RELATES = 4096
+    """Says who is whose relative; its line may say so, too."""
 
 
 NOT_FACTUAL: Final = Trait.PAST | Trait.PLAN | Trait.SUPPOSED | Trait.UNREAL
@@ -123,7 +125,7 @@ class AnalyzedText:
     asks: bool = False
     traits: Trait = _NO_TRAITS
     people: tuple[str, ...] = ()
-    relations: tuple[tuple[str, str], ...] = ()
+    relations: tuple[Relation, ...] = ()
     topics: tuple[ProfileTopic, ...] = ()
 
     @property
@@ -156,6 +158,8 @@ def analyze_text(text: str) -> AnalyzedText:
         traits |= Trait.ABOUT_PERSON
     elif people.subject == "":
         traits |= Trait.ABOUT_SELF
+    if people.relations:
+        traits |= Trait.RELATES
     utterance = _utterance(text)
     asks = _ASKS.search(text) is not None or sum(shares["kind"][kind] for kind in _ASKING) >= ASKS
     topics = () if traits & NOT_FACTUAL or asks else _topics(beginning, shares["topic"])

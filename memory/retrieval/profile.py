@@ -7,18 +7,16 @@ questions, quotations and what a document says are left out.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellback.memory.analysis.people import is_kin, kin_meanings
+from tellback.memory.analysis.people import is_kin
 from tellback.memory.analysis.texts import ATTRIBUTES, AnalyzedText, Trait, analyze_text
 from tellback.memory.models import Memory, Trust
 from tellback.memory.results import Profile, ProfileEntry, ProfileTopic
@@ -65,7 +63,7 @@ def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Pr
     """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries."""
     usable = [memory for memory in memories if _is_usable(memory, now)]
     analyses = [analyze_text(memory.text) for memory in usable]
-    names = _names_of_kin(analyses, (memory.text for memory in usable))
+    names = _names_of_kin(analyses)
     statements = [
         _ProfileStatement(memory, analysis, subject)
         for memory, analysis in zip(usable, analyses, strict=True)
@@ -120,22 +118,12 @@ def _is_usable(memory: Memory, now: datetime) -> bool:
     return begun and not expired and not memory.disabled and memory.is_evidence and memory.trust != Trust.DOCUMENT
 
 
-@cache
-def _named() -> re.Pattern[str]:
-    """Return the pattern of a kin word and the name that it is said to have: "my husband is called Marek"."""
-    naming = "['\u2019]s name is|is called|is named|heißt|heisst|se llama"
-    return re.compile(rf"\b({'|'.join(kin_meanings())}) ?(?i:{naming}) ([^\W\d_]+)", re.IGNORECASE)
-
-
-def _names_of_kin(analyses: Iterable[AnalyzedText], texts: Iterable[str]) -> dict[str, str]:
+def _names_of_kin(analyses: Iterable[AnalyzedText]) -> dict[str, str]:
     """Return the words for each relative by the name and, where only one is known, by the kin word: "sister Ana"."""
     words: dict[str, str] = {}
     of_kin: defaultdict[str, set[str]] = defaultdict(set)
-    pairs = [pair for analysis in analyses for pair in analysis.relations]
-    pairs += [
-        (kin_meanings()[match[1].lower()], match[2].lower()) for text in texts for match in _named().finditer(text)
-    ]
-    for kin, name in pairs:
+    for relation in (relation for analysis in analyses for relation in analysis.relations):
+        kin, name = relation.kin, relation.name.lower()
         words.setdefault(name, f"{kin} {name.title()}")
         of_kin[kin].add(name)
     return words | {kin: words[next(iter(names))] for kin, names in of_kin.items() if len(names) == 1}

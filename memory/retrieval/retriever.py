@@ -15,13 +15,14 @@ from typing import TypeVar, Unpack
 
 import numpy as np
 
+from tellback.memory.analysis.people import Relation, with_names, with_roles
 from tellback.memory.codec import entry_text, from_entry
 from tellback.memory.embedders.lines import passages_of
 from tellback.memory.embedders.protocol import WordVectors
 from tellback.memory.errors import ArgumentError
 from tellback.memory.models import Memory
 from tellback.memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
-from tellback.memory.results import Conflict, Hit, Omitted, Profile, RecallResult, RecallStage, WhyNot
+from tellback.memory.results import Conflict, Hit, KnownPerson, Omitted, Profile, RecallResult, RecallStage, WhyNot
 from tellback.memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
 from tellback.memory.retrieval.conflicts import conflicting_groups
 from tellback.memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
@@ -52,8 +53,15 @@ from tellback.memory.retrieval.query_analysis import (
     in_first_person,
     remove_exclusions,
 )
+from tellback.memory.retrieval.relations import known_people, relation_ids
 from tellback.memory.retrieval.scoring.confidence import assess_confidence
-from tellback.memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
+from tellback.memory.retrieval.scoring.scores import (
+    QueryVariant,
+    RankedCandidate,
+    ScoredCandidates,
+    fuse_scores,
+    merge_ranked,
+)
 from tellback.memory.retrieval.scoring.settings import RecallSettings
 from tellback.memory.retrieval.token_budget import pack_candidates
 from tellback.memory.timestamps import Clock, system_clock, to_aware
@@ -74,6 +82,8 @@ from tellback.vectorstore import (
 T = TypeVar("T")
 _EXTRA_CANDIDATES = 20
 _LIST_FACTOR = 2
+_NAMES_WEIGHT, _ROLES_WEIGHT = 1.0, 0.25
+"""Weights of a question with names for roles, and with roles for names: a name says more than a role."""
 NEAR_BEST_SHARE = 0.6
 """For a list question: the factor of k up to which hits may come, and the share of the best score that they need."""
 
@@ -232,6 +242,39 @@ class Retriever:
         indexes.save([partition])
         return make_profile([from_entry(entry) for entry in entries if entry is not None], now, limit=limit)
 
+    def people(self, namespace: str, where: Filter | None = None) -> list[KnownPerson]:
+        """Return who is whose relative, as the memories of *namespace* say that hold now, the newest first."""
+        validity = ValidityFilter(to_aware(self._clock(), self._zone))
+        partition = store_namespace(namespace, CONVERSATION)
+        return [
+            person for entry in reversed(self._relating(partition, validity, where)) for person in known_people(entry)
+        ]
+
+    def _relating(self, partition: str, validity: ValidityFilter, where: Filter | None) -> list[Entry]:
+        """Return the entries of *partition* that say who is whose relative, oldest first."""
+        if self._searcher is None:
+            return []
+        indexes = self._searcher.indexes
+        with indexes.store.view([partition]) as view:
+            if not view.in_memory(namespace=partition):
+                return []  # too large for an index of all
+            with indexes.index(view, partition, conversation=True) as index:
+                ids = relation_ids(index, view, partition, validity, where)
+            return [entry for entry in view.get(ids, namespace=partition) if entry is not None]
+
+    def _with_counterparts(self, query: Query) -> QueryVariant | None:
+        """Return the question with names for roles, else with roles for names, as the caller's memories tell them."""
+        if CONVERSATION not in query.partitions:
+            return None
+        where = combine_filters(caller_filters(query))
+        partitions = [store_namespace(namespace, CONVERSATION) for namespace in query.namespaces]
+        entries = [entry for name in partitions for entry in self._relating(name, query.validity, where)]
+        known = [Relation(one.name, one.role, one.kin) for entry in entries for one in known_people(entry)]
+        if (by_name := with_names(query.search_text, known)) is not None:
+            return QueryVariant(by_name, _NAMES_WEIGHT)
+        by_role = with_roles(query.search_text, known)
+        return None if by_role is None else QueryVariant(by_role, _ROLES_WEIGHT)
+
     def diagnose(self, query: Query, id: str) -> WhyNot:
         """Return the stage of ``search(query)`` that stopped the memory *id*, or its rank in the result.
 
@@ -282,10 +325,16 @@ class Retriever:
         query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text, excluded=aside))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
+        by_relation = await asyncio.to_thread(self._with_counterparts, query)
+        if by_relation is not None:
+            query = replace(query, variants=(*query.variants, by_relation))
         query, embedding_notes = await self._embedded(query)
         leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
         cut = tuple(note for note in (excluded, shortened) if note is not None)
-        notes = RecallNotes((*leaning, *as_user, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
+        too = () if by_relation is None else (f"asked too: {by_relation.text}",)
+        notes = RecallNotes((*leaning, *as_user, *expanded.notes, *too, *cut)) + RecallNotes.of_failures(
+            expanded.failures
+        )
         return query, notes + embedding_notes
 
     async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:

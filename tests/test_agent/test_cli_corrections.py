@@ -390,6 +390,26 @@ def test_a_superseded_memory_is_recalled_for_its_time_and_restored_by_undo(tellb
     assert tellback("remember", "A", "--replaces", "nothing-like-it")[0] != 0
 
 
+def test_people_are_added_listed_and_split_again(tellback: Tellback) -> None:
+    id = answered(tellback, "memories", "people", "add", "Lena", "my wife")["id"]
+    (person,) = answered(tellback, "memories", "people")["people"]
+    assert (person["name"], person["role"], person["memory"]["id"]) == ("Lena", "my wife", id)
+    assert "Lena" in tellback("memories", "people")[1]
+    assert tellback("memories", "people", "add", "Lena", "my boss")[0] != 0
+    assert "Lena, my wife" in tellback("memories", "people", "split", "Mara", "my wife")[2]
+    _, _, err = tellback("memories", "people", "split", "lena", "wife")
+    assert answered(tellback, "memories", "people") == {"people": []}
+    assert tellback(*shlex.split(err.partition("with: ")[2])[1:])[0] == 0
+    assert len(answered(tellback, "memories", "people")["people"]) == 1
+
+
+@pytest.mark.parametrize(("name", "role"), [("Jan Kowalski", "mein Bruder"), ("Ana", "mi hermana")])
+def test_a_person_is_added_in_a_sentence_that_is_understood(tellback: Tellback, name: str, role: str) -> None:
+    answered(tellback, "memories", "people", "add", name, role)
+    (person,) = answered(tellback, "memories", "people")["people"]
+    assert (person["name"], person["role"]) == (name, role)
+
+
 def test_conflicts_are_listed_with_the_command_that_resolves_them(tellback: Tellback) -> None:
     old = kept(tellback, "The wifi password is tulip.", "--at", "2025-01-01", "--allow-sensitive")
     new = kept(tellback, "The wifi password is rose.", "--at", "2025-06-01", "--allow-sensitive")

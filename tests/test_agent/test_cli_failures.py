@@ -252,6 +252,8 @@ READING = [
     ["memories", "end", "x", "--at", "never"],
     ["memories", "merge", "x", "y", "--text", "z"],
     ["memories", "conflicts"],
+    ["memories", "people"],
+    ["memories", "people", "split", "Lena", "my wife"],
     ["memories", "settle", "x", "y"],
     ["list"],
     ["show", "x"],

@@ -52,6 +52,10 @@ COMMANDS = {
     "memories conflicts": ["memories", "conflicts", "--json"],
     "memories given": ["memories", "given", "--json"],
     "memories demote": ["memories", "demote", "m1"],
+    "memories people": ["memories", "people"],
+    "memories people add": ["memories", "people", "add", "Lena", "my wife"],
+    "memories people list": ["memories", "people", "list", "--json"],
+    "memories people split": ["memories", "people", "split", "Lena", "my wife"],
     "memories pin": ["memories", "pin", "m1"],
     "memories settle": ["memories", "settle", "m1", "m2"],
     "memories show": ["memories", "show", "m1", "--json"],
@@ -117,6 +121,7 @@ async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: s
     await memory.disable("m3", namespace=namespace)
     await memory.pin("m2", namespace=namespace)
     more = [
+        "My wife is Lena.",
         f"The bicycle in the hall has a bell from the {here}. It was repaired by Ben in winter.",
         f"Ben plays the violin at the market. The {here} of the violin is lined with velvet.",
         f"A lantern hangs over the harbour. Its {here} is filled with oil by the ferryman.",

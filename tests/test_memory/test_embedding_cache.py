@@ -29,7 +29,8 @@ from tellback.memory import (
 )
 from tellback.memory.embedders.batching import TextVector
 from tellback.memory.embedders.cache import EmbeddingCache, keyed_text_hash
-from tellback.memory.internals import PROBES, Embeddings, Truncation
+from tellback.memory.embedders.protocol import Truncation
+from tellback.memory.internals import PROBES, Embeddings
 from tellback.memory.testing import EmbedderContract
 from tellback.vectorstore import StorageFull
 

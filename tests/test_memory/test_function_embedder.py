@@ -16,8 +16,8 @@ import pytest
 from tellback.memory import ArgumentError, EmbedderError, FunctionEmbedder, HashingEmbedder, run_sync
 from tellback.memory.embedders.batching import truncate_text
 from tellback.memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder, probe_similarity
-from tellback.memory.embedders.protocol import embed_detailed, is_space_of, measure_truncation
-from tellback.memory.internals import PROBES, Truncation
+from tellback.memory.embedders.protocol import Truncation, embed_detailed, is_space_of, measure_truncation
+from tellback.memory.internals import PROBES
 from tellback.memory.testing import EmbedderContract
 from tellback.vectorstore import Space
 

@@ -219,6 +219,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.correct", lambda m, n: m.correct(id, text, namespace=n)),
         ("LongTermMemory.history", lambda m, n: m.history(id, namespace=n)),
         ("LongTermMemory.conflicts", lambda m, n: m.conflicts(namespace=n)),
+        ("LongTermMemory.people", lambda m, n: m.people(namespace=n)),
         ("LongTermMemory.settle", lambda m, n: m.settle(more, keep=kept, namespace=n)),
         ("LongTermMemory.merge", lambda m, n: m.merge(more, text, namespace=n)),
         ("LongTermMemory.pin", lambda m, n: m.pin(more, namespace=n)),

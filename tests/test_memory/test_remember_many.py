@@ -404,7 +404,7 @@ def test_a_text_truncated_by_the_embedder_is_reported_as_truncated_and_stored_wh
 
     class Cutting(HashingEmbedder):
         async def embed_detailed(self, texts, kind="document"):
-            from tellback.memory.internals import Embeddings, Truncation
+            from tellback.memory.embedders.protocol import Embeddings, Truncation
 
             rows = await self.embed(texts, kind)
             return Embeddings(

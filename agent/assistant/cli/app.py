@@ -38,6 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 memories_app = typer.Typer(name="memories", cls=Group, rich_markup_mode=None)
+people_app = typer.Typer(name="memories people", cls=Group, rich_markup_mode=None)
 documents_app = typer.Typer(
     name="documents",
     help="List what was ingested; forget what came from a folder.",
@@ -136,6 +137,7 @@ def show_help(
 
 
 _list_by_default(memories_app, "memories:list_memories", "Look at what is remembered, and change it; alone, list it.")
+_list_by_default(people_app, "people:list_people", "See who is who, say it, and take it back; alone, list them.")
 _list_by_default(sessions_app, "sessions:list_sessions", "Look at conversations; alone, list them.")
 _list_by_default(users_app, "users:list_users", "See and change who uses the memory by a server; alone, list them.")
 _list_by_default(config_app, "config:list_settings", "Look at settings, and change them; alone, show all.")

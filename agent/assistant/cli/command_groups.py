@@ -82,9 +82,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "given": "given:given",
         "conflicts": "conflicts:conflicts",
         "settle": "conflicts:settle",
+        "people": "app:people_app",
         "migrate": "backup:migrate",
         "eval": "recall:evaluate_memory",
     },
+    "memories people": {"list": "people:list_people", "add": "people:add_person", "split": "people:split_person"},
     "documents": {"list": "documents:documents", "forget": "documents:forget_folder"},
     "sessions": {"list": "sessions:list_sessions", "show": "sessions:show_session"},
     "config": {

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
-from tellback.memory.analysis.texts import AnalyzedText, analyze_text, is_judged
+from tellback.memory.analysis.people import relations_of_line
+from tellback.memory.analysis.texts import AnalyzedText, Trait, analyze_text, is_judged
 from tellback.memory.codec import text_without_caption
 from tellback.memory.embedders.lines import passages_of
 from tellback.memory.models import DEFAULT_IMPORTANCE, Trust, Utterance, UtteranceKind
@@ -156,6 +157,8 @@ def build_record(
     statement_text = text_without_caption(entry) if is_turn else ""
     features = text_features(statement_text, lexicon) if is_turn else 0
     statement = analyze_text(statement_text) if is_turn else _NO_STATEMENT
+    about = str(fields.get("about", "")) if conversation else ""
+    relates = Trait.RELATES if relations_of_line(about) else Trait(0)
     questions = asking(entry.text)[:MAX_SENTENCES] if features & TextFeature.ASKS else ()
     return IndexRecord(
         id=entry.id,
@@ -168,7 +171,7 @@ def build_record(
         day=day,
         mentioned_day=_mentioned_day(entry.text, day, lexicon) if features & TextFeature.TIME else NO_DAY,
         text_features=features,
-        statement_features=int(statement.traits),
+        statement_features=int(statement.traits | relates),
         question_bits=sum(1 << i for i, asks in enumerate(questions) if asks),
         importance=stored_importance(fields),
         label_words=len(label_terms),
@@ -179,7 +182,7 @@ def build_record(
         disabled=fields.get("disabled") is True,
         demotion=demotion(entry) if conversation else 0,
         trust=Trust(fields.get("trust", Trust.USER)).rank,
-        line=" ".join(str(fields.get("about", "")).casefold().split()) if conversation else "",
+        line=" ".join(about.casefold().split()),
         **{**times, "counts_from": _counts_from(fields, times), "counts_to": _counts_to(fields, times)},
     )
 
