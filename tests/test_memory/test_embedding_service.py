@@ -33,12 +33,12 @@ from tellback.memory import (
     OllamaEmbedder,
     open_memory,
 )
+from tellback.memory.embedders.protocol import Truncation
 from tellback.memory.internals import (
     CONVERSATION,
     PROBES,
     BackfillReport,
     Embeddings,
-    Truncation,
     is_remote,
     store_namespace,
 )
