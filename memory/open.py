@@ -34,6 +34,7 @@ from tellback.memory.partitions import CONVERSATION, store_namespace
 from tellback.memory.retrieval.index.index_cache import INDEX_CACHE_TABLES
 from tellback.memory.retrieval.languages.lexicon import analyzer_language
 from tellback.memory.tables.embedder_probes import EmbedderProbeTables
+from tellback.memory.tables.given_log import GIVEN_TABLES
 from tellback.memory.tables.idempotency_keys import IDEMPOTENCY_KEY_TABLES
 from tellback.memory.tables.operation_log import OperationLogTables
 from tellback.memory.tables.soft_deletes import SoftDeleteTables
@@ -212,6 +213,7 @@ def _memory_components() -> list[TableComponent]:
         INDEX_CACHE_TABLES,
         USER_TABLES,
         JOB_TABLES,
+        GIVEN_TABLES,
     ]
 
 

@@ -114,7 +114,7 @@ def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
     assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes", "beyond"}
     (hit,) = found["hits"]
     standing = {"outdated_by", "later_than", "likely_change"}
-    assert set(hit) == MEMORY_KEYS | standing | {"score", "lane", "passage", "parts", "matched"}
+    assert set(hit) == MEMORY_KEYS | standing | {"score", "lane", "passage", "parts", "matched", "namespace"}
     assert {item["word"]: item["where"] for item in hit["matched"]} == {"cat": "here", "called": "here"}
     assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
     assert "parts" not in tellback.json("recall", "What is the cat called?")["hits"][0]

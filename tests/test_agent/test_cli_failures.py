@@ -252,6 +252,7 @@ READING = [
     ["memories", "end", "x", "--at", "never"],
     ["memories", "merge", "x", "y", "--text", "z"],
     ["memories", "conflicts"],
+    ["memories", "given"],
     ["memories", "people"],
     ["memories", "people", "split", "Lena", "my wife"],
     ["memories", "settle", "x", "y"],

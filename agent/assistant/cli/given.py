@@ -41,7 +41,7 @@ def given(
     useful: Annotated[str | None, typer.Option("--useful", metavar="ID", help="Take such a mark back.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """List which memories the prompts of other clients were given, the newest prompt first.
+    """List what prompts of other clients were given.
 
     A memory that is marked is not given any more to prompts that share half of their words with the marked one. All
     other prompts and every recall find it as before.

@@ -60,10 +60,11 @@ def serve(
         bool, typer.Option("--idle", help="Serve hooks and commands over a private socket, until nobody asks.")
     ] = False,
 ) -> None:
-    """Serve a page for a browser, and HTTP for programs, on this machine alone unless told otherwise.
+    """Serve a page for a browser, and HTTP for programs.
 
-    The page opens in the browser by a link that signs in once. Each request of a program must bear a token: the API
-    is under /api/v1, and MCP under /mcp where its extra is installed.
+    It is for this machine alone unless told otherwise. The page opens in the browser by a link that signs in once.
+    Each request of a program must bear a token: the API is under /api/v1, and MCP under /mcp where its extra is
+    installed.
     """
     if idle and (port, host, cert, behind_proxy) != (_DEFAULT_PORT, _LOOPBACK, None, ""):
         raise typer.BadParameter("goes alone: it opens no port", param_hint="--idle")

@@ -66,7 +66,7 @@ from tellback.memory.internals import (
 )
 from tellback.memory.results import ExternalCopy
 from tellback.memory.retrieval.index import index_cache, index_sync
-from tellback.memory.tables.operation_log import OperationLogTables, m001_operation_log
+from tellback.memory.tables.operation_log import OperationLogTables, m001_operation_log, m002_user_names
 from tellback.vectorstore import Finding, TableComponent, open_store
 from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.forgetting import (
@@ -964,12 +964,15 @@ def test_remove_backups_keeps_another_file_at_the_path_of_a_backup(file_memory, 
 def newer(monkeypatch):
     """From here on the program is a newer one, whose log of operations has one more step."""
 
-    def m002_noisier(connection):
+    def m003_noisier(connection):
         connection.execute("UPDATE operations SET kind = kind || '!'")
 
     def newer_tables(self):
         TableComponent.__init__(
-            self, "operations", (m001_operation_log, m002_noisier), ("operations", "operation_changes")
+            self,
+            "operations",
+            (m001_operation_log, m002_user_names, m003_noisier),
+            ("operations", "operation_changes"),
         )
 
     monkeypatch.setattr(OperationLogTables, "__init__", newer_tables)
@@ -986,7 +989,7 @@ def test_the_backup_of_a_failed_schema_migration_is_an_external_copy(file_memory
     again = reopened(file_memory, tmp_path / "m.db")
     receipt = run(again.forget([first]))
     (copy,) = receipt.unreached
-    assert (copy.kind, Path(copy.path).name) == ("backup", "m.db.before-operations-1-to-2.backup")
+    assert (copy.kind, Path(copy.path).name) == ("backup", "m.db.before-operations-2-to-3.backup")
     assert places(run(again.verify_forgotten(receipt, [SECRET]))) == [(Path(copy.path).name, "text 0 is in its bytes")]
     assert run(again.forget([second], remove_backups=True)).unreached[0].removed
     assert run(again.verify_forgotten(receipt, [SECRET])).gone
