@@ -189,6 +189,15 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         kept, question = knowledge(memory, namespace), f"Where is the {word}?"
         return await kept.cite(question, await kept.retrieve(question))
 
+    async def described(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
+        base = knowledge(memory, namespace)
+        lines = {passage.id: f"Where is the {word}?" for passage in (await base.undescribed())[:2]}
+        return lines, await base.describe({**lines, "nowhere": word})
+
+    async def signed(memory: LongTermMemory, namespace: str) -> object:
+        named = memory.signed_by("ana")
+        return await named.remember(text, namespace=namespace), await named.operations(limit=3, namespace=namespace)
+
     async def forgotten_and_proved(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
         receipt = await memory.forget(more[:1], namespace=namespace)
         proof = await memory.verify_forgotten(receipt)  # without the words: their bytes are the whole file's
@@ -220,6 +229,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.history", lambda m, n: m.history(id, namespace=n)),
         ("LongTermMemory.conflicts", lambda m, n: m.conflicts(namespace=n)),
         ("LongTermMemory.people", lambda m, n: m.people(namespace=n)),
+        ("LongTermMemory.signed_by", signed),
         ("LongTermMemory.settle", lambda m, n: m.settle(more, keep=kept, namespace=n)),
         ("LongTermMemory.merge", lambda m, n: m.merge(more, text, namespace=n)),
         ("LongTermMemory.pin", lambda m, n: m.pin(more, namespace=n)),
@@ -272,6 +282,8 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("KnowledgeBase.passage", lambda m, n: knowledge(m, n).passage("unknown", neighbours=1)),
         ("KnowledgeBase.retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),
         ("KnowledgeBase.cite", cited),
+        ("KnowledgeBase.undescribed", lambda m, n: knowledge(m, n).undescribed()),
+        ("KnowledgeBase.describe", described),
         ("KnowledgeBase.remove", lambda m, n: knowledge(m, n).remove("notes.md")),
         ("KnowledgeBase.remove_folder", lambda m, n: knowledge(m, n).remove_folder(documents)),
         ("ShortTermMemory.append", lambda m, n: window(m, n).append(*stated)),
@@ -466,6 +478,8 @@ OF_THE_FILE = {
     "ReplacementJudge.decide_beside": "as NearDuplicates.decide_beside",
     "DatabaseEmbeddingCache": "as CachedEmbedder",
     "lane_counts": "counts entries of a closed file, by their partition",
+    "ServerIndexes": "the owner's, of PostgreSQL alone: indexes of the parts of a namespace, which no answer tells of",
+    "Users": "the owner's: who there is on a server, and the namespaces that they have and share",
     "remove_backup": "the owner's: it removes such a copy",
     "history.namespaces": "the owner's list of them",
     "store_namespace": "a name of a partition, made of its arguments alone",
