@@ -1,4 +1,7 @@
-"""Browser of the tests of the page: Debian's Chromium without a screen, and a server of the page in a thread."""
+"""Browser of the tests of the page: Debian's Chromium without a screen, and a server of the page in a thread.
+
+Inner parts, on no face: ``tellback.agent.http_listener``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Server of a memory on a real port of this machine, in the loop of a test, with the token of its owner."""
+"""Server of a memory on a real port of this machine, in the loop of a test, with the token of its owner.
+
+Inner parts, on no face: ``tellback.agent.http_listener``.
+"""
 
 from __future__ import annotations
 

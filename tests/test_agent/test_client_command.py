@@ -1,6 +1,6 @@
 """Lines by a client's own command: doubles that are real programs on PATH.
 
-Inner parts, on no face: ``tellback.agent.providers.client_command``.
+Inner parts, on no face: ``tellback.agent.providers.accumulator``, ``tellback.agent.providers.client_command``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a prompt in another program is given: what bears on it, the newest beside what is outdated, no small talk."""
+"""What a prompt in another program is given: what bears on it, the newest beside what is outdated, no small talk.
+
+Inner parts, on no face: ``tellback.agent.context_items``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Embedding cache: equal vectors, fewer embedder calls, bounded size, erasure of forgotten texts.
 
-Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.cache``.
+Inner parts, on no face: ``tellback.memory.embedders.batching``, ``tellback.memory.embedders.cache``,
+``tellback.memory.embedders.protocol``.
 """
 
 from __future__ import annotations

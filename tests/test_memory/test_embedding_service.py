@@ -1,6 +1,7 @@
 """The embedding service: probes of the model, refused texts, patience, closing.
 
-Inner parts, on no face: ``tellback.memory.tables.embedder_probes``, ``tellback.memory.write.embedding_service``.
+Inner parts, on no face: ``tellback.memory.embedders.protocol``, ``tellback.memory.tables.embedder_probes``,
+``tellback.memory.write.embedding_service``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Memories of more than 1,500 characters: vectors of their passages, which recall finds and shows, erased with them."""
+"""Memories of more than 1,500 characters: vectors of their passages, which recall finds and shows, erased with them.
+
+Inner parts, on no face: ``tellback.memory.embedders.lines``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``remember_many`` is ``remember`` on each: equal reports and memories for all policies and embedders.
 
-Inner parts, on no face: ``tellback.memory.write``.
+Inner parts, on no face: ``tellback.memory.embedders.protocol``, ``tellback.memory.write``.
 """
 
 import asyncio

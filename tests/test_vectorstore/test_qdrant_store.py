@@ -1,6 +1,7 @@
 """The store on Qdrant keeps the contract of the data, in the local mode of its client.
 
-Inner parts, on no face: ``tellback.vectorstore.engines.qdrant_filter``, ``tellback.vectorstore.engines.qdrant_store``.
+Inner parts, on no face: ``tellback.vectorstore.engines.qdrant_filter``, ``tellback.vectorstore.engines.qdrant_store``,
+``tellback.vectorstore.filters``.
 """
 
 from __future__ import annotations
