@@ -41,6 +41,10 @@ def test_what_is_known_about_a_person_stands_by_topic_with_its_source(server: Pa
     page.goto(f"{server.address}/profile")
     home = page.get_by_label("home", exact=True)
     home.get_by_text("I live in Lisbon.").wait_for()
+    known, lately = page.locator(".topics").last.bounding_box(), page.get_by_label("Lately").bounding_box()
+    assert known is not None
+    assert lately is not None
+    assert lately["y"] - known["y"] - known["height"] >= 12  # the cards do not touch
     home.get_by_role("link", name="Correct: I live in Lisbon.").click()
     page.get_by_label("What is right").wait_for()
 
