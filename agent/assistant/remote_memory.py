@@ -33,6 +33,7 @@ from tellback.memory.internals import (
     MemoryPage,
     Operation,
     Profile,
+    ProfileEntry,
     SessionInfo,
     StoredMessage,
     redact_secrets,
@@ -169,9 +170,10 @@ class RemoteMemory:
         """As ``LongTermMemory.pinned``."""
         return [memory_value(found) for found in (await self.call("GET", "/profile", namespace=namespace))["pinned"]]
 
-    async def profile(self, *, namespace: str = "", **_: Any) -> Profile:
-        """As ``LongTermMemory.profile``: the entries are the server's to show, and none are known here."""
-        return Profile(())
+    async def profile(self, *, namespace: str = "", **selected: Any) -> Profile:
+        """As ``LongTermMemory.profile``."""
+        told = await self.call("POST", "/profile", selected, namespace=namespace)
+        return Profile(tuple(map(_entry, told["known"])), told["omitted"])
 
     async def correct(self, id: str, text: str, *, namespace: str = "", **fields: Any) -> Report:
         """As ``LongTermMemory.correct``."""
@@ -239,7 +241,8 @@ class RemoteMemory:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise UnsupportedError(name.replace("_", " "), "the memory is on a server; do it on that machine")
+        asked = "documents" if name == "erasers" else name.replace("_", " ")  # what a KnowledgeBase begins with
+        raise UnsupportedError(asked, "the memory is on a server; do it on that machine")
 
 
 class RemoteConversations:
@@ -287,6 +290,11 @@ class RemoteConversations:
 def _message(turn: Mapping[str, Any]) -> StoredMessage:
     message = Message(role=turn["role"], blocks=(TextBlock(text=turn["text"]),), name=turn["name"])
     return StoredMessage(turn["sequence"], message, datetime.fromisoformat(turn["at"]), turn["memory"])
+
+
+def _entry(found: Mapping[str, Any]) -> ProfileEntry:
+    since, until = (found[name] and datetime.fromisoformat(found[name]) for name in ("since", "until"))
+    return ProfileEntry(found["subject"], found["topic"], memory_value(found["memory"]), since, until)
 
 
 def _value(kind: type[ValueT], told: Any) -> ValueT:

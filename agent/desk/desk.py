@@ -152,9 +152,12 @@ class MemoryDesk:
     def _narrowed(self, filters: dict[str, Any]) -> dict[str, Any]:
         return {**filters, "where": self.visible(filters.get("where")), "namespace": self.namespace}
 
-    async def profile(self, limit: int = _PER_TOPIC) -> Profile:
-        """Return what is known about the user by topic, *limit* entries of each at most."""
-        return await self.memory.profile(namespace=self.namespace, limit=limit, where=self.visible())
+    async def profile(
+        self, limit: int = _PER_TOPIC, *, attributes: bool = False, where: Filter | None = None
+    ) -> Profile:
+        """Return what is known about the user by topic, as ``LongTermMemory.profile``."""
+        visible = self.visible(where)
+        return await self.memory.profile(namespace=self.namespace, limit=limit, attributes=attributes, where=visible)
 
     async def overview(self) -> ProfileOverview:
         """Return the user at a glance."""

@@ -6,11 +6,13 @@ Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assi
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
@@ -18,8 +20,8 @@ pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
 from tellback.agent.assistant.cli.app import run_command_line
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.remote_memory import RemoteMemory
-from tellback.memory import Message, run_sync
-from tests.support.served_memory import TOKEN, serving
+from tellback.memory import Memory, Message, run_sync
+from tests.support.served_memory import BEARER, TOKEN, serving
 
 
 @pytest.fixture
@@ -71,8 +73,49 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     assert (shown["id"], shown["revision"], counted["memories"]) == (kept["id"], 2, 1)
     assert forgotten["code"] == 0
     assert gone["hits"] == []
-    assert (ingested["code"], refused["code"]) != (0, 0)
+    assert (ingested["code"], "documents: the memory is on a server" in ingested["err"]) == (3, True)
+    assert refused["code"] != 0
     assert "token" in refused["err"]
+
+
+def test_profile_and_citations_of_a_memory_on_a_server_are_shown_as_of_a_file(
+    address: str, monkeypatch, capsys
+) -> None:
+    """A citation of a document names it without its place, since that is no file of this machine."""
+    monkeypatch.setenv("TELLBACK_TOKEN", TOKEN)
+
+    def tellback(*words: str) -> str:
+        assert run_command_line(["--memory", address, "--model", "none", *words]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    async def upload() -> None:
+        memory = RemoteMemory(address, TOKEN)
+        await memory.remember(Memory("I work at the harbour.", sensitive=True))
+        known, hidden = await memory.profile(), await memory.profile(where={"sensitive": {"$ne": True}})
+        assert ("harbour" in str(known.entries), "harbour" in str(hidden.entries)) == (True, False)
+        async with httpx.AsyncClient() as client:
+            files = {"files": ("lease.md", b"# Lease\n\nThe lease of the flat ends in May 2030.\n")}
+            answer = await client.post(f"{address}/api/v1/documents", files=files, headers=BEARER)
+        assert answer.status_code == 200
+        await memory.close()
+
+    tellback("remember", "I live in Lisbon.")
+    tellback("remember", "My name is Nora.")
+    run_sync(upload())
+    profile = json.loads(tellback("--json", "memories", "profile"))
+    asked = tellback("ask", "Where do I live?")
+    of_document = tellback("ask", "When does the lease of the flat end?")
+    (found, *_) = json.loads(tellback("--json", "recall", "When does the lease of the flat end?"))["hits"]
+    shown = tellback("show", found["id"])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Where do I live?\n")))
+    chatted = tellback("chat")
+    told = {entry["topic"]: entry["text"] for entry in profile["entries"]}
+    assert (told["home"], told["name"]) == ("I live in Lisbon.", "My name is Nora.")
+    assert "[1]" in asked
+    assert "May 2030" in of_document
+    assert "[1] lease.md" in of_document
+    assert "May 2030" in shown
+    assert "I live in Lisbon." in chatted
 
 
 def test_a_turn_of_a_hook_is_kept_on_the_server_and_read_again(address: str) -> None:

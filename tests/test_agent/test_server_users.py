@@ -62,6 +62,7 @@ READS = {
     "list": ("GET", "/memories", None),
     "operations": ("GET", "/operations", None),
     "profile": ("GET", "/profile", None),
+    "profile by topic": ("POST", "/profile", {}),
     "conflicts": ("GET", "/conflicts", None),
     "stats": ("GET", "/stats", None),
     "sessions": ("GET", "/sessions", None),
@@ -107,8 +108,8 @@ async def test_every_answer_is_the_same_whether_others_have_nothing_or_the_same_
             )
     assert answers[0] == answers[1]
     statuses = {name: status for name, (status, _) in answers[0].items()}
-    assert [name for name, status in statuses.items() if status == 200] == list(READS)[:9]
-    assert {statuses[name] for name in list(READS)[9:]} <= {403, 404}
+    assert [name for name, status in statuses.items() if status == 200] == list(READS)[:10]
+    assert {statuses[name] for name in list(READS)[10:]} <= {403, 404}
 
 
 async def test_what_is_shared_is_found_with_its_namespace_and_changed_where_that_is_allowed(household: Path) -> None:

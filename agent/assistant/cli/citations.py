@@ -46,7 +46,7 @@ async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitatio
 
     Their numbers are kept for ``tellback show``.
     """
-    bases = await opened.knowledge_bases()
+    bases = await _bases(opened)
     lines = []
     for item in citations:
         location = await _location(bases, item)
@@ -59,6 +59,11 @@ async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitatio
     if marked:
         keep_listing("citations", opened.settings, [marked.get(number, "") for number in range(1, max(marked) + 1)])
     return lines
+
+
+async def _bases(opened: OpenedMemory, collection: str | None = None) -> Sequence[KnowledgeBase]:
+    """Return the knowledge bases whose files may be on this machine: none of a memory on a server."""
+    return await opened.knowledge_bases(collection) if opened.settings.remote_memory is None else ()
 
 
 async def _location(bases: Sequence[KnowledgeBase], item: AnswerCitation) -> str | None:
@@ -141,7 +146,7 @@ def _find(opened: OpenedMemory, word: str, around: int, collection: str | None) 
 
     *word* is a number in the last answer, an id, or a file with a line or a page.
     """
-    bases = run(opened.knowledge_bases(collection))
+    bases = run(_bases(opened, collection))
     number = _NUMBER.fullmatch(word)
     word = f"#{number[1]}" if number is not None else word
     start, end = 0, 0

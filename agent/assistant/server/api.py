@@ -242,6 +242,21 @@ class ProfileAnswer(BaseModel):
     recent: list[MemoryItem]
 
 
+class ProfileBody(_Body):
+    """What of the profile is wanted: *limit* entries of each topic; *attributes*: name, home and work of the user."""
+
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 5
+    attributes: bool = False
+    where: Mapping[str, Any] | None = None
+
+
+class ProfileByTopic(BaseModel):
+    """What is known by topic; *omitted* counts what is beyond the limit of each topic."""
+
+    known: list[ProfileItem]
+    omitted: int
+
+
 class HistoryAnswer(BaseModel):
     """Versions of a memory, the newest first, and what was done to it."""
 
@@ -517,6 +532,13 @@ async def profile(desk: ReadingDesk) -> ProfileAnswer:
         known=[ProfileItem.of(entry) for entry in known.known],
         recent=[MemoryItem.of(memory) for memory in known.recent],
     )
+
+
+@router.post("/profile")
+async def profile_by_topic(desk: ReadingDesk, body: ProfileBody) -> ProfileByTopic:
+    """Read what is known about the user and their relatives by topic; a memory can stand under several."""
+    known = await desk.profile(**dict(body))
+    return ProfileByTopic(known=[ProfileItem.of(entry) for entry in known], omitted=known.omitted)
 
 
 @router.get("/conflicts")
