@@ -150,13 +150,16 @@ def replaces(older: Claim, newer: Claim, near: float | None = None) -> float:
     """Return the probability that *newer* says what *older* said, otherwise: that *older* holds no longer.
 
     *near* is the cosine of their vectors by the E5 encoder, None where there are none. The probability is 0 where they
-    are about two people, or where either does not say how things are.
+    are about two people, or where either does not say how things are. It is 1 where both have one and the same line,
+    whoever they name: a caller who repeats a line says that it is the same thing.
     """
+    if min(older.holds, newer.holds) < _DOUBTFUL or not older.terms or not newer.terms:
+        return 0.0
+    if older.topics and older.topics == newer.topics:
+        return 1.0
     if older.subject and newer.subject and older.subject != newer.subject:
         return 0.0
     if (older.subject == "" and newer.subject) or (newer.subject == "" and older.subject):
-        return 0.0
-    if min(older.holds, newer.holds) < _DOUBTFUL or not older.terms or not newer.terms:
         return 0.0
     values = pair_features(older, newer, near)
     weights = _judge()["words" if near is None else "vectors"]
