@@ -14,7 +14,8 @@ import pytest
 
 from tellback.memory import E5Encoder, LongTermMemory, Memory, run_sync
 from tellback.memory.analysis.heads import head, letter_groups
-from tellback.memory.currency import FEATURES, Statements, currency_features
+from tellback.memory.analysis.texts import Trait, analyze_text
+from tellback.memory.currency import FEATURES, Claim, Statements, currency_features, replaces
 from tellback.memory.embedders.e5_files import e5_available
 from tellback.vectorstore import open_store
 
@@ -85,3 +86,18 @@ def test_explain_shows_that_a_note_tells_of_a_change() -> None:
     run_sync(memory.remember_many([Memory("We drive a grey Skoda."), Memory("sold the skoda, we cycle now")]))
     parts = {hit.memory.text: hit.parts for hit in run_sync(memory.recall("Which car do we have?", explain=True))}
     assert parts["sold the skoda, we cycle now"]["change"] > 0.01 > parts["We drive a grey Skoda."].get("change", 0.0)
+
+
+def test_a_line_that_is_repeated_as_a_whole_replaces_whoever_the_two_name_unless_one_is_a_plan() -> None:
+    def said(subject: str, line: str, holds: float = 1.0) -> Claim:
+        return Claim([subject, "key"], holds, 0.0, subject, frozenset({line}))
+
+    older = said("anna", "spare key: who keeps it")
+    assert replaces(older, said("bruno", "spare key: who keeps it")) == 1
+    assert replaces(older, said("bruno", "spare key: who keeps it", holds=0.1)) == 0
+    assert replaces(older, said("bruno", "shed key: who keeps it")) == 0
+
+
+def test_german_words_for_mine_and_ours_are_of_oneself() -> None:
+    for text in ("Mein Zahnarzt ist Dr. Weiss.", "Meine Wohnung ist in Graz.", "Unsere Heizung ist alt."):
+        assert analyze_text(text).traits & Trait.SELF, text
