@@ -32,6 +32,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 importlib.import_module("numpy"), importlib.import_module("pydantic"), importlib.import_module("apsw")
 importlib.import_module("httpx"), importlib.import_module("typer"), importlib.import_module("rich.console")
+importlib.import_module("qdrant_client")  # which tries a socket when it is imported; only its engine does so
 seen = []
 
 

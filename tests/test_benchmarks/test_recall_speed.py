@@ -37,7 +37,7 @@ def test_the_same_seed_gives_the_same_turns_and_questions(data_dir: Path) -> Non
 def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "m.db")
     values = {name: asyncio.run(measure(file, data_dir, 300, 1)) for name, measure in MEASURES.items()}  # type: ignore[arg-type]
-    assert set(values["fill"]) == {"seconds", "embedder", "first", "last", "mb"}
+    assert set(values["fill"]) == {"seconds", "first", "last", "mb"}
     assert len(values["warm"]["times"]) == 200
     assert set(values["memory"]) == {"core", "index"}
     assert len(values["single"]["remember"]) == len(values["single"]["upsert"])

@@ -1,7 +1,7 @@
 """Which of several statements holds: what the classifiers tell of texts, and the features that the weights weigh.
 
 Inner parts, on no face: ``tellback.memory.currency``, ``tellback.memory.analysis.heads``,
-``tellback.memory.embedders.e5_files``.
+``tellback.memory.analysis.texts``, ``tellback.memory.embedders.e5_files``.
 """
 
 from __future__ import annotations
