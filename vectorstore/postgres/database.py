@@ -404,7 +404,9 @@ class PostgresDatabase:
                 return
             with raw.transaction():
                 raw.execute(f"SELECT pg_advisory_xact_lock({_lock_number(self.schema, '')})")
-                raw.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
+                # IF NOT EXISTS goes by a cache, where the schema of whom was waited for may still be missing.
+                if not raw.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self.schema,)).fetchone():
+                    raw.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
                 raw.execute(f"SELECT pg_advisory_xact_lock({_lock_number('', 'extension')})")  # of all schemas
                 raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 self._configure(raw)
