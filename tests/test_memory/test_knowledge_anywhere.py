@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-import tellback
 from tellback.memory import ArgumentError, HashingEmbedder, KnowledgeBase, LongTermMemory, run_sync
 from tellback.vectorstore import Space, VectorStore, open_store
 from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.data_only_store import DataOnlyStore
 
-ROOT = Path(tellback.__file__).parent
+ROOT = Path(__file__).parents[2]
 KILLED = 9
 FIRST = "# Ferry\n\nThe ferry leaves at nine from the old harbour.\n\n# Museum\n\nThe museum closes at six each day.\n"
 SECOND = FIRST.replace("at nine", "at ten") + "\n# Library\n\nThe library lends three books at a time to visitors.\n"
