@@ -63,7 +63,7 @@ class _BodyTooLarge(Exception):
 
 
 class Caller(Protocol):
-    """Who sends a request: a *name* ("" of the one whose server it is), and the requests a minute they may send."""
+    """Sender of a request: a *name* ("" of the one whose server it is), and the requests a minute they may send."""
 
     @property
     def name(self) -> str:

@@ -243,7 +243,7 @@ class ProfileAnswer(BaseModel):
 
 
 class ProfileBody(_Body):
-    """What of the profile is wanted: *limit* entries of each topic; *attributes*: name, home and work of the user."""
+    """Part of the profile: *limit* entries of each topic; *attributes*: name, home and work of the user."""
 
     limit: Annotated[int, Field(ge=1, le=10_000)] = 5
     attributes: bool = False
@@ -251,7 +251,7 @@ class ProfileBody(_Body):
 
 
 class ProfileByTopic(BaseModel):
-    """What is known by topic; *omitted* counts what is beyond the limit of each topic."""
+    """Entries by topic; *omitted* counts what is beyond the limit of each topic."""
 
     known: list[ProfileItem]
     omitted: int
@@ -346,13 +346,13 @@ class DocumentAnswer(BaseModel):
 
 
 class LineBody(_Body):
-    """What a memory is about, in a line; "" says that there is nothing to say."""
+    """Line that says what a memory is about; "" says that there is nothing to say."""
 
     about: Annotated[str, Field(max_length=1_000)]
 
 
 class Prompt(_Body):
-    """What the user says in *session*; "" begins one."""
+    """Words of the user in *session*; "" begins one."""
 
     text: Words
     session: Annotated[str, Field(max_length=200)] = ""
