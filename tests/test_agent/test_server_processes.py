@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,12 +27,15 @@ import httpx
 
 from tellback.agent.assistant.cli.app import run_command_line
 from tellback.agent.assistant.config import ConfigurationError
+from tellback.agent.assistant.resident import wire
 from tellback.agent.assistant.server.exposure import checked_exposure
 from tellback.memory import open_memory, run_sync
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-of-the-test"
+SETTINGS = {"TELLBACK_TOKEN": TOKEN, "TELLBACK_EMBEDDER": "none"}
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -41,14 +45,17 @@ def free_port() -> int:
         return port
 
 
+def homes(folder: Path) -> dict[str, str]:
+    return {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CONFIG", "STATE", "DATA")}
+
+
 @contextmanager
 def serving(folder: Path, *words: str, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """Yield the process of a server, its address, and what it said until then; it is killed in the end."""
-    homes = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CONFIG", "STATE", "DATA")}
     command = [sys.executable, "-m", "tellback", "--memory", str(folder / "m.db"), "serve", "--no-browser"]
     process = subprocess.Popen(
         [*command, "--port", str(port), *words],
-        env={**os.environ, **homes, "TELLBACK_TOKEN": TOKEN, "TELLBACK_EMBEDDER": "none"},
+        env={**os.environ, **homes(folder), **SETTINGS},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -90,6 +97,41 @@ def test_what_was_acknowledged_is_there_after_the_server_is_killed_and_a_second_
     assert not [word for word in ("green", TOKEN) if word in log]
 
 
+@pytest.mark.skipif(not wire.available(), reason="this system has no sockets for it")
+def test_the_server_takes_hooks_and_commands_over_from_a_resident_and_one_process_has_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(wire.IDLE_VARIABLE, "60")
+    command = [sys.executable, "-m", "tellback", "--memory", str(tmp_path / "m.db")]
+
+    def run(*words: str, text: str = "") -> str:
+        environment = {**os.environ, **SETTINGS}
+        return subprocess.run([*command, *words], env=environment, input=text, capture_output=True, text=True).stdout
+
+    def prompt(words: str, session: str) -> str:
+        payload = {"session_id": session, "cwd": str(tmp_path), "prompt": words}
+        return run("hook", "claude-code", "UserPromptSubmit", text=json.dumps(payload))
+
+    def residents() -> list[dict[str, Any]]:
+        return list(json.loads(run("resident", "status", "--json"))["residents"])
+
+    prompt("I parked the van in Porto.", "first")
+    (resident,) = residents()
+    with serving(tmp_path) as (process, address, _):
+        assert wait_until(lambda: not Path(f"/proc/{resident['pid']}/exe").exists())
+        assert "Porto" in prompt("Where did I park the van?", "second")
+        assert "Porto" in run("recall", "Where is the van?")
+        run("resident", "stop")  # that is for residents
+        (server,) = residents()
+        assert (server["pid"], server["served"], server["address"]) == (process.pid, 2, address)
+        assert server["memories"] == [str(tmp_path / "m.db")]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert residents() == []
+
+
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="caddy is not installed")
 def test_a_proxy_with_tls_stands_before_the_server_as_the_how_to_says(tmp_path: Path) -> None:
     port, outer = free_port(), free_port()
@@ -98,13 +140,13 @@ def test_a_proxy_with_tls_stands_before_the_server_as_the_how_to_says(tmp_path: 
         assert address == f"http://127.0.0.1:{port}"
         assert any("by HTTPS through the proxy at 127.0.0.1" in line for line in said)
         site = f"https://localhost:{outer} {{\n\ttls internal\n\treverse_proxy 127.0.0.1:{port}\n}}\n"
-        own = "{\n\tadmin off\n\tskip_install_trust\n\tauto_https disable_redirects\n}\n"
-        (tmp_path / "Caddyfile").write_text(own + site, encoding="utf-8")
+        options = "{\n\tadmin off\n\tskip_install_trust\n\tauto_https disable_redirects\n}\n"
+        (tmp_path / "Caddyfile").write_text(options + site, encoding="utf-8")
         place = str(tmp_path / "caddy")
-        homes = {"XDG_DATA_HOME": place, "XDG_CONFIG_HOME": place, "HOME": str(tmp_path)}
+        own = {"XDG_DATA_HOME": place, "XDG_CONFIG_HOME": place, "HOME": str(tmp_path)}
         proxy = subprocess.Popen(
             ["caddy", "run", "--config", str(tmp_path / "Caddyfile"), "--adapter", "caddyfile"],
-            env={**os.environ, **homes},
+            env={**os.environ, **own},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

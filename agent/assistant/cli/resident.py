@@ -24,7 +24,7 @@ def resident_reports(kind: str = "status") -> Iterator[dict[str, Any]]:
     """Yield the report of each resident of this user; with the *kind* "stop", each ends after its report.
 
     A report has the pid, the age in seconds, the seconds since the last request and after which it ends, the number of
-    commands served, the bytes held, and the open memories.
+    commands served, the bytes held, and the open memories. One with an address is ``tellback serve``, which goes on.
     """
     if not wire.available():
         return
@@ -43,10 +43,11 @@ def report_line(report: dict[str, Any]) -> str:
     """Return a report of a resident in one line."""
     if report["outcome"] != "done":
         return f"{report['socket']}: {report['outcome']}"
-    megabytes, minutes = report["bytes"] / 1e6, report["age"] / 60
+    megabytes, minutes, address = report["bytes"] / 1e6, report["age"] / 60, report["address"]
+    end = f"`tellback serve` at {address}" if address else f"ends after {report['ends_after'] / 60:g} idle minutes"
     return (
         f"process {report['pid']}, {megabytes:.0f} MB, {minutes:.0f} minutes old, "
-        f"{format_count(report['served'], 'request')} served; ends after {report['ends_after'] / 60:g} idle minutes"
+        f"{format_count(report['served'], 'request')} served; {end}"
     )
 
 
@@ -74,8 +75,8 @@ def stop(context: typer.Context, json: JsonOption = False) -> None:
 
 
 def end_residents() -> list[dict[str, Any]]:
-    """End the residents of this user, wait until they have ended, and return their last reports."""
-    reports = [*resident_reports("stop")]
+    """End the residents of this user, wait until they have ended, and return their last reports; servers go on."""
+    reports = [report for report in resident_reports("stop") if not report.get("address")]
     deadline = time.monotonic() + _SECONDS_TO_END
     while any(_runs(report.get("pid")) for report in reports) and time.monotonic() < deadline:
         time.sleep(0.02)

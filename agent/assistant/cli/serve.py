@@ -11,6 +11,7 @@ import threading
 from collections.abc import Coroutine
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,16 +21,21 @@ import typer
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
 from tellback.agent.assistant.cli.errors import report_error, with_error_report
 from tellback.agent.assistant.cli.output import print_note
+from tellback.agent.assistant.cli.resident import end_residents
 from tellback.agent.assistant.upkeep import UpkeepWatch
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import Configuration
     from tellback.agent.assistant.server.exposure import Exposure
     from tellback.agent.assistant.server.page.browser_sessions import BrowserSessions
+    from tellback.agent.assistant.server.process import TakenSocket
+    from tellback.agent.assistant.server.resident import ResidentServer
+    from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.agent.rate_limit import RateLimit
 
 TOKEN_VARIABLE = "TELLBACK_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8930
+_ATTEMPTS = 3
 _LOOPBACK = "127.0.0.1"
 _UPLOADS = ("/api/v1/documents", "/api/v1/import")
 _UPLOAD_BYTES = 50_000_000
@@ -147,7 +153,7 @@ class _Serving:
         settings, exposure = self.configuration.settings, self.exposure
         token, place = server_token(self.configuration, TOKEN_VARIABLE, "server-token")
         served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
-        await served.opened()  # what cannot be opened ends the command
+        opened = await served.opened()  # what cannot be opened ends the command
         accounts = Accounts(token, served.opened, namespace=settings.namespace)
         app = create_app(served, accounts, version=version("tellback"), workers=self.workers)
         limits, open_paths = {**dict.fromkeys(_UPLOADS, _UPLOAD_BYTES), _MODELS: _CHAT_BYTES}, [*OPEN_PATHS]
@@ -156,6 +162,7 @@ class _Serving:
             install_page(app, sessions)
             limits |= dict.fromkeys(PAGE_UPLOADS, _UPLOAD_BYTES)
             open_paths += PAGES
+        hooks = _Hooks.beside(opened, self.address(listening)) if self.workers == 1 else None
         if worker == 0:
             self._announce(listening, place, sessions)
         with closing(AccessLog(self.folder)) as log, ending_signals() as signalled:
@@ -178,7 +185,7 @@ class _Serving:
             await serve_application(
                 guard,
                 listening,
-                signalled,
+                signalled if hooks is None else asyncio.ensure_future(hooks.serve_until(signalled)),
                 admits=exposure.admits(),
                 certificate=exposure.certificate,
                 proxies=exposure.proxies,
@@ -194,6 +201,40 @@ class _Serving:
         print_note(f'  curl -H "Authorization: Bearer {place}" {address}/api/v1/stats')
         if sessions is not None:
             _show_page(f"{address}{SIGN_IN}?word={sessions.link_word()}", opens=self.browser)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hooks:
+    """Hooks and commands of this user, answered by *server* at the socket *taken*: no other process has the memory."""
+
+    server: ResidentServer
+    taken: TakenSocket
+
+    @classmethod
+    def beside(cls, opened: OpenedMemory, address: str) -> _Hooks | None:
+        """Return those of the memory *opened*, which is served at *address*; a resident that answers them is ended.
+
+        None where another server of this user answers them.
+        """
+        from tellback.agent.assistant.server.process import take_socket
+        from tellback.agent.assistant.server.resident import ResidentServer
+
+        for _attempt in range(_ATTEMPTS):  # a hook may start another one meanwhile
+            end_residents()
+            if (taken := take_socket()) is not None:
+                server = ResidentServer(taken.path, on_withdrawn=partial(os.close, taken.lock), address=address)
+                server.pool.lend_always(opened)
+                return cls(server, taken)
+        return None
+
+    async def serve_until(self, signalled: asyncio.Future[int]) -> None:
+        """Answer them until a signal comes, and those that have begun; then close what other memories they opened."""
+        from tellback.agent.assistant.server.process import serve_socket
+
+        signalled.add_done_callback(lambda _: self.server.stop("the server ends"))
+        await serve_socket(self.server, self.taken)
+        await signalled
+        await asyncio.to_thread(self.server.pool.release)
 
 
 def _show_page(link: str, *, opens: bool) -> None:

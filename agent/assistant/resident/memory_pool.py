@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from tellback.agent.assistant.config import AssistantSettings
@@ -42,7 +43,7 @@ class MemoryPool:
     @contextmanager
     def lend(self, settings: AssistantSettings, create: bool) -> Iterator[OpenedMemory]:
         """Yield the memory of *settings*, opening it if needed; a file that was replaced is opened again."""
-        pooled = self._taken(replace(settings, namespace=""))
+        pooled = self._taken(_opening(settings))
         try:
             with pooled.lock:
                 if pooled.opened is None:
@@ -53,6 +54,14 @@ class MemoryPool:
             yield replace(opened, settings=settings)
         finally:
             self._return(pooled)
+
+    def lend_always(self, opened: OpenedMemory) -> None:
+        """Lend *opened*, too, which whoever opened it closes after the last command."""
+        settings = _opening(opened.settings)
+        own = _PooledMemory(settings, opened=opened, file=_file_of(settings), users=1)
+        own.namespaces.add(opened.namespace)
+        with self._lock:
+            self._pooled.append(own)
 
     def open_paths(self) -> list[str]:
         """Return the files that are open."""
@@ -124,6 +133,13 @@ class MemoryPool:
         for memory in opened:
             run_sync(memory.close())
         return len(opened)
+
+
+def _opening(settings: AssistantSettings) -> AssistantSettings:
+    """Return what of *settings* says how a memory is opened: commands with the same are lent the same one."""
+    token = None if settings.remote_memory is None else settings.token
+    memory = settings.memory if settings.file is None else Path.cwd() / settings.file
+    return replace(settings, namespace="", token=token, memory=memory)
 
 
 def _file_of(settings: AssistantSettings) -> tuple[int, int] | None:

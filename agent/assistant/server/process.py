@@ -1,4 +1,6 @@
-"""Process of the resident server: it leaves the terminal, takes the lock, and serves its socket until it is idle.
+"""Socket of the resident server, and its process: it leaves the terminal, and serves the socket until it is idle.
+
+``tellback serve`` takes the socket over while it runs, so that one process has the memory.
 
 Its log (``resident.log`` in the state folder, 0600, at most two files of 200 kB) records its beginning and end, and the
 type and place of errors; never words of a request, an answer or an error.
@@ -15,6 +17,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -38,16 +41,30 @@ _log = logging.getLogger("tellback.agent.assistant.resident")
 def main() -> None:
     """Run the resident; end at once where another one has the lock, or where the settings want none."""
     _leave_terminal()
-    path = wire.socket_path(os.environ)
-    lock = None if path is None else _take_lock(path + ".lock")
-    if path is None or lock is None:
+    taken = take_socket()  # requests wait there until everything is imported
+    if taken is None:
         return
-    listener = _listen(path)  # requests wait there until everything is imported
-    if _is_switched_off(path):
-        Path(path).unlink()
+    if _is_switched_off(taken.path):
+        Path(taken.path).unlink()
         sys.exit(EXIT_SWITCHED_OFF)
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    _serve(listener, path, lock)
+    _serve(taken)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSocket:
+    """Socket at *path* that listens for hooks and commands, by the *lock* that one process has."""
+
+    path: str
+    listener: socket.socket
+    lock: int
+
+
+def take_socket() -> TakenSocket | None:
+    """Return the socket of this environment's hooks; None where another process has it, or there can be none."""
+    path = wire.socket_path(os.environ) if wire.available() else None
+    lock = None if path is None else _take_lock(path + ".lock")
+    return None if path is None or lock is None else TakenSocket(path, _listen(path), lock)
 
 
 def _leave_terminal() -> None:
@@ -108,22 +125,27 @@ def _is_switched_off(path: str) -> bool:
     return True
 
 
-def _serve(listener: socket.socket, path: str, lock: int) -> None:
+def _serve(taken: TakenSocket) -> None:
+    from tellback.agent.assistant.server.resident import ResidentServer
+
     _begin_log()
     _log.info("begins")
-    server = asyncio.run(_serve_until_end(listener, path, lock))
+    server = ResidentServer(taken.path, on_withdrawn=lambda: os.close(taken.lock))
+    asyncio.run(_serve_until_end(server, taken))
     server.pool.release()
     _log.info("ends: %s; %d requests", server.ended, server.served)
 
 
-async def _serve_until_end(listener: socket.socket, path: str, lock: int) -> ResidentServer:
-    from tellback.agent.assistant.server.resident import ResidentServer
+async def _serve_until_end(server: ResidentServer, taken: TakenSocket) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop, "terminated")
+    await serve_socket(server, taken)
+
+
+async def serve_socket(server: ResidentServer, taken: TakenSocket) -> None:
+    """Answer what comes to the socket by *server*, until it has ended."""
     from tellback.agent.http_listener import serve_application
 
-    server = ResidentServer(path, on_withdrawn=lambda: os.close(lock))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop, "terminated")
-    await serve_application(server, listener, asyncio.ensure_future(server.watch()), admits=wire.peer_is_own)
-    return server
+    await serve_application(server, taken.listener, asyncio.ensure_future(server.watch()), admits=wire.peer_is_own)
 
 
 def _begin_log() -> None:

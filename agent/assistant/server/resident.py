@@ -2,7 +2,7 @@
 
 A request brings the settings of its process; the memories stay open in a pool. Requests at once, their size and their
 time are bounded. The server ends when it is idle, its code was changed, its socket is gone, or a request never ends;
-the next hook starts another one.
+the next hook starts another one. In the process of ``tellback serve`` it has that one's memory, and ends with it.
 """
 
 from __future__ import annotations
@@ -46,12 +46,18 @@ _Handler: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class ResidentServer:
-    """ASGI application of the socket *path*; *on_withdrawn* is called once, when another server may take the socket."""
+    """ASGI application of the socket *path*; *on_withdrawn* is called once, when another server may take the socket.
 
-    def __init__(self, path: str, *, on_withdrawn: Callable[[], object], idle: float | None = None) -> None:
+    *address* is that of the ``tellback serve`` whose process it is part of: then nobody's idleness or request ends it.
+    """
+
+    def __init__(
+        self, path: str, *, on_withdrawn: Callable[[], object], idle: float | None = None, address: str = ""
+    ) -> None:
         self.served, self.ended = 0, ""
         self.idle = float(AssistantSettings.resident_idle) if idle is None else idle
         self.pool = MemoryPool()
+        self._address = address
         self._path, self._on_withdrawn = path, on_withdrawn
         self._began = self._asked = time.monotonic()
         self._active: dict[object, float] = {}
@@ -72,7 +78,7 @@ class ResidentServer:
             self.stop("its code was changed")
             await _send_json(send, 409, {})
         elif scope["path"] in ("/stop", "/status"):
-            if scope["path"] == "/stop":
+            if scope["path"] == "/stop" and not self._address:
                 self.stop("stopped on request")
             await _send_json(send, 200, self._figures())
         elif (handler := self._handlers.get(scope["path"])) is None or request["identity"] != wire.identity(os.environ):
@@ -158,7 +164,7 @@ class ResidentServer:
             self._keep_up(pause)
         except Exception as error:  # a full disk, a file that is gone: the next request reports it
             _log.warning("upkeep failed: %s", failure_place(error))
-        return "idle" if pause > self.idle else ""
+        return "idle" if pause > self.idle and not self._address else ""
 
     def _keep_up(self, pause: float) -> None:
         """Empty the logs of open files, start what is due, close unused memories, *pause* seconds after a request."""
@@ -182,7 +188,8 @@ class ResidentServer:
             "pid": os.getpid(),
             "age": round(now - self._began, 1),
             "idle": round(now - self._asked, 1),
-            "ends_after": self.idle,
+            "ends_after": None if self._address else self.idle,
+            "address": self._address or None,
             "served": self.served,
             "bytes": resident_bytes(),
             "memories": self.pool.open_paths(),
