@@ -34,9 +34,9 @@ from .embedders.local import local_available as local_available
 from .embedders.profile import known_profile as known_profile
 from .embedders.protocol import Embeddings as Embeddings
 from .evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
+from .evaluation.bootstrap import paired_difference as paired_difference
 from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.evaluation import EvaluationAnswer as EvaluationAnswer
-from .evaluation.metrics import paired_difference as paired_difference
 from .export_import.report import ImportReport as ImportReport
 from .history.protocol import Conversation as Conversation
 from .history.protocol import HistoryRow as HistoryRow

@@ -22,12 +22,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.about import commit
+from benchmarks.memory.metrics import area_under_curve
 from benchmarks.memory.protocol import Question, Settings
 from benchmarks.memory.systems.recipe import Recipe
 from benchmarks.memory.systems.tellback_memory import Tellback
 from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, Row, items, open_hands, read_hand, shares_no_stem
 from benchmarks.stores.results import machine
-from tellback.memory.evaluation.metrics import area_under_curve
 
 SCHEMA = 1
 DEPTH = 50

@@ -6,7 +6,7 @@ replacement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +59,18 @@ def bootstrap(
         means.append(sums[samples].sum(axis=1) / counts[samples].sum(axis=1))
     low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
     return ConfidenceInterval(float(numbers.mean()), float(low), float(high))
+
+
+def paired_difference(
+    ours: Mapping[str, float], theirs: Mapping[str, float], *, seed: int = 0, groups: Mapping[str, str] | None = None
+) -> ConfidenceInterval:
+    """Return the mean of *ours* less *theirs* over the questions of both, with its 95 per cent interval.
+
+    *groups* names the group of each question: whole groups are drawn then.
+    """
+    both = [id for id in ours if id in theirs]
+    drawn = None if groups is None else [groups[id] for id in both]
+    return bootstrap([ours[id] - theirs[id] for id in both], seed=seed, groups=drawn)
 
 
 def _group_sums(values: NDArray[np.float64], groups: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

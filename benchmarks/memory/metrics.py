@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import log2
 
-from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
-
 _ARTICLES = re.compile(r"\b(?:a|an|the|and)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -86,18 +84,6 @@ def area_under_curve(sure: Sequence[float], unsure: Sequence[float]) -> float:
     """Return the probability that a value of *sure* is above one of *unsure*, ties counted half; .5 without values."""
     pairs = [(a > b) + (a == b) / 2 for a in sure for b in unsure]
     return sum(pairs) / len(pairs) if pairs else 0.5
-
-
-def paired_difference(
-    ours: Mapping[str, float], theirs: Mapping[str, float], *, seed: int = 0, groups: Mapping[str, str] | None = None
-) -> ConfidenceInterval:
-    """Return the mean of *ours* less *theirs* over the questions of both, with its 95 per cent interval.
-
-    *groups* names the group of each question: whole groups are drawn then.
-    """
-    both = [id for id in ours if id in theirs]
-    drawn = None if groups is None else [groups[id] for id in both]
-    return bootstrap([ours[id] - theirs[id] for id in both], seed=seed, groups=drawn)
 
 
 def _discounted(grades: Sequence[int]) -> float:
