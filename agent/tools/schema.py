@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -21,72 +20,14 @@ from pydantic.json_schema import GenerateJsonSchema
 from tellback.agent.errors import ArgumentError, ToolFailed, shorten
 from tellback.agent.tools.base import ToolContext
 
-_SECTION_HEADING = re.compile(
-    r"^(?:args|arguments|parameters|params|returns?|raises|yields?|examples?|notes?|attributes)\s*:?\s*$", re.I
-)
-_ARGUMENTS_HEADING = re.compile(r"^(?:args|arguments|parameters|params)\s*:?\s*$", re.IGNORECASE)
-_GOOGLE_ENTRY = re.compile(r"^(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_NUMPY_ENTRY = re.compile(r"^(\*{0,2}\w+)\s*(?::\s*.*)?$")
-_SPHINX_PARAMETER = re.compile(r"^:param(?:\s+[^:]+?)??\s+(\w+)\s*:\s*(.*)$")
-_SPHINX_FIELD = re.compile(r"^:\w+[^:]*:")
-
 
 def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """Return the description of *function* and those of its parameters."""
-    lines = (inspect.getdoc(function) or "").splitlines()
-    for start, line in enumerate(lines):
-        if _SECTION_HEADING.match(line) or _SPHINX_FIELD.match(line):
-            return _join_lines(lines[:start]), _parameter_texts(lines[start:])
-    return _join_lines(lines), {}
+    from docstring_parser import parse
 
-
-def _parameter_texts(lines: list[str]) -> dict[str, str]:
-    texts = _sphinx_parameters(lines)
-    for start, line in enumerate(lines):
-        if not _ARGUMENTS_HEADING.match(line):
-            continue
-        body = lines[start + 1 :]
-        if body and set(body[0].strip()) == {"-"}:
-            return texts | _section_entries(body[1:], _NUMPY_ENTRY, indented=False)
-        return texts | _section_entries(body, _GOOGLE_ENTRY, indented=True)
-    return texts
-
-
-def _section_entries(lines: list[str], pattern: re.Pattern[str], *, indented: bool) -> dict[str, str]:
-    """Return name and text of each entry of a section; deeper lines go on with the entry above them."""
-    entries: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    margin: int | None = None
-    for line in lines:
-        if not line.strip():
-            continue
-        depth = len(line) - len(line.lstrip())
-        margin = depth if margin is None else margin
-        if _SECTION_HEADING.match(line) or depth < margin or (indented and depth == 0):
-            break
-        match = pattern.match(line.strip()) if depth == margin else None
-        if match:
-            current = entries[match[1].lstrip("*")] = [match[2]] if pattern is _GOOGLE_ENTRY else []
-        elif current is not None:
-            current.append(line.strip())
-    return {name: _join_lines(parts) for name, parts in entries.items()}
-
-
-def _sphinx_parameters(lines: list[str]) -> dict[str, str]:
-    entries: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    for line in lines:
-        if match := _SPHINX_PARAMETER.match(line):
-            current = entries[match[1]] = [match[2]]
-        elif _SPHINX_FIELD.match(line) or not line.strip():
-            current = None
-        elif current is not None:
-            current.append(line.strip())
-    return {name: _join_lines(parts) for name, parts in entries.items()}
-
-
-def _join_lines(lines: Iterable[str]) -> str:
-    return "\n".join(lines).strip()
+    parsed = parse(inspect.getdoc(function) or "")
+    texts = {parameter.arg_name.lstrip("*"): parameter.description or "" for parameter in parsed.params}
+    return (parsed.description or "").strip(), texts
 
 
 _ARGUMENT_PROBLEM_LIMIT = 8
