@@ -117,7 +117,7 @@ def train_heads(say: Callable[[str], None]) -> None:
         if name not in _BY_LETTERS_ALONE:
             trained[name] = _trained(name, classes, of_head, vectors_of.of(of_head), _DECAY, say)
         bare = [example for example in of_head if not example.line]
-        letters = np.stack([letter_groups(example.text) for example in bare])
+        letters = letter_groups([example.text for example in bare])
         name = f"{name} by letters"
         decay = _DECAY_OF_TOPICS if classes is CLASSES["topic"] else _DECAY_OF_LETTERS
         trained[name] = _trained(name, classes, bare, letters, decay, say)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +26,7 @@ _GROUP_SIZES = range(2, 6)
 _MAX_CHARACTERS = 400
 """Characters whose groups count: what a text is shows at its beginning."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*|[?!\u00bf\u00a1\uff1f\uff01]")
+_DIGIT = re.compile("[0-9]")
 _LEVELS = 127
 
 Floats = NDArray[np.float32]
@@ -65,39 +65,61 @@ def save_heads(heads: Mapping[str, Head], path: Path = HEADS_FILE) -> None:
     np.savez_compressed(path, allow_pickle=False, **arrays)
 
 
-def letter_groups(text: str) -> Floats:
-    """Return the hashed groups of *text*, shape (``LETTER_GROUPS`` + ``WORD_GROUPS``,): two parts of length 1 each.
+def letter_groups(texts: Sequence[str]) -> Floats:
+    """Return the hashed groups of *texts*, shape (n, ``LETTER_GROUPS`` + ``WORD_GROUPS``): two parts of length 1 each.
 
     The first are groups of two to five letters; the second words, pairs of words, the first and the last one, and how
-    many words, numbers and capitals there are.
+    many words, numbers and capitals there are. A text has the same row alone and among others.
     """
-    text = " ".join(text[:_MAX_CHARACTERS].replace("\u2019", "'").split())
-    padded = f" {text.lower()} "
-    words = _WORD.findall(padded)
-    groups = [*words, *map(" ".join, pairwise(words))]
-    if words:
-        groups += [f"^{words[0]}", f"^{' '.join(words[:2])}", f"{words[-1]}$"]
-    capitals = sum(word[0].isupper() for word in _WORD.findall(text)[1:])
-    groups += [f"#{min(len(words), 20) // 2}", f"A{min(capitals, 3)}", f"0{any(map(str.isdigit, text))}"]
-    places = [zlib.crc32(group.encode("utf-8", "surrogatepass")) % WORD_GROUPS for group in groups]
-    return np.concatenate([_counted(_letter_places(padded), LETTER_GROUPS), _counted(places, WORD_GROUPS)])
+    beginnings = [" ".join(text[:_MAX_CHARACTERS].replace("\u2019", "'").split()) for text in texts]
+    padded = [f" {text.lower()} " for text in beginnings]
+    return np.concatenate([_letters(padded), _words(beginnings, padded)], axis=1)
 
 
-def _letter_places(padded: str) -> NDArray[np.uint32]:
-    """Return the places of all groups of letters of *padded*, hashed by multiplication and shifts."""
-    codes = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), np.uint32)
-    groups = []
+def _letters(padded: Sequence[str]) -> Floats:
+    """Return the counts of all groups of letters of each text, hashed by multiplication and shifts."""
+    codes = np.frombuffer("".join(padded).encode("utf-32-le", "surrogatepass"), np.uint32)
+    rows = np.repeat(np.arange(len(padded)), list(map(len, padded)))
+    places = []
     for size in _GROUP_SIZES:
-        hashed = np.full(max(len(codes) - size + 1, 0), size, np.uint32)
+        is_inside = rows[: max(len(rows) - size + 1, 0)] == rows[size - 1 :]
+        hashed = np.full(len(is_inside), size, np.uint32)
         for start in range(size):
             hashed = (hashed ^ codes[start : start + len(hashed)]) * np.uint32(0x5BD1E995)
             hashed ^= hashed >> np.uint32(15)
-        groups.append(hashed % np.uint32(LETTER_GROUPS))
-    return np.concatenate(groups)
+        places.append((rows[: len(hashed)] * LETTER_GROUPS + hashed % np.uint32(LETTER_GROUPS))[is_inside])
+    return _counted(np.concatenate(places), len(padded), LETTER_GROUPS)
 
 
-def _counted(places: ArrayLike, size: int) -> Floats:
-    """Return how often each of *size* places occurs, as logarithms, of length 1."""
-    counts = np.bincount(np.asarray(places, np.int64), minlength=size)
-    values = np.log1p(counts.astype(np.float32))
-    return np.asarray(values / max(float(np.linalg.norm(values)), 1.0), np.float32)
+def _words(texts: Sequence[str], padded: Sequence[str]) -> Floats:
+    """Return the counts of the words of each text, and of what is told by them; *padded* in small letters."""
+    places: list[int] = []
+    lengths = []
+    for text, small in zip(texts, padded, strict=True):
+        words = [word.encode("utf-8", "surrogatepass") for word in _WORD.findall(small)]
+        sums = list(map(zlib.crc32, words))
+        own = [*sums, *(zlib.crc32(b" " + word, before) for before, word in zip(sums, words[1:], strict=False))]
+        if words:
+            first = zlib.crc32(b"^" + words[0])
+            own += [first, zlib.crc32(b" " + words[1], first) if len(words) > 1 else first]
+            own.append(zlib.crc32(b"$", sums[-1]))
+        capitals = sum(word[0].isupper() for word in _WORD.findall(text)[1:])
+        marks = f"#{min(len(words), 20) // 2}", f"A{min(capitals, 3)}", f"0{has_digit(text)}"
+        own += [zlib.crc32(mark.encode()) for mark in marks]
+        places += own
+        lengths.append(len(own))
+    rows = np.repeat(np.arange(len(padded)), lengths)
+    return _counted(rows * WORD_GROUPS + np.array(places, np.int64) % WORD_GROUPS, len(padded), WORD_GROUPS)
+
+
+def has_digit(text: str) -> bool:
+    """Return whether *text* has a digit of any script, a raised one included."""
+    return _DIGIT.search(text) is not None or (not text.isascii() and any(map(str.isdigit, text)))
+
+
+def _counted(places: NDArray[np.int64], n: int, size: int) -> Floats:
+    """Return how often each of *size* places of each of *n* texts occurs, as logarithms, each row of length 1."""
+    counts = np.bincount(places, minlength=n * size).reshape(n, size)
+    values = np.log1p(np.arange(counts.max(initial=0) + 1, dtype=np.float32))[counts]
+    norms = [max(float(np.linalg.norm(row)), 1.0) for row in values]
+    return np.asarray(values / np.array(norms, np.float32)[:, None], np.float32)

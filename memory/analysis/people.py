@@ -118,6 +118,12 @@ def kin_meanings() -> Mapping[str, str]:
 
 
 @cache
+def _first_of_pairs() -> frozenset[str]:
+    """Return the first word of each kin word of two ("meine" of "meine frau")."""
+    return frozenset(word.partition(" ")[0] for word in kin_meanings() if " " in word)
+
+
+@cache
 def _file() -> ConfigParser:
     file = ConfigParser(delimiters=("=",), interpolation=None)
     file.read(Path(__file__).with_name("people.ini"), "utf-8")
@@ -136,15 +142,18 @@ def _is(name: str, word: str) -> bool:
 
 def _persons(text: str, words: Sequence[re.Match[str]]) -> list[_Person]:
     """Return the names and kin words of *text* in their order."""
-    people, end, meanings = list[_Person](), 0, kin_meanings()
-    is_german = any(_is("german", word[0].lower()) for word in words)
+    people, end, meanings, pairs = list[_Person](), 0, kin_meanings(), _first_of_pairs()
+    small_words = [word[0].lower() for word in words]
+    is_german = any(_is("german", small) for small in small_words)
     for i, word in enumerate(words):
         if word.start() < end:
             continue
         bare = _GENITIVE.sub("", word[0])
-        owns = bare != word[0] and not (i + 1 < len(words) and _is("behind_verb", words[i + 1][0].lower()))
+        owns = bare != word[0] and not (i + 1 < len(words) and _is("behind_verb", small_words[i + 1]))
         after = words[i + 1] if i + 1 < len(words) else None
-        pair = f"{word[0]} {_GENITIVE.sub('', after[0])}".lower() if after is not None else ""
+        pair = ""
+        if after is not None and small_words[i] in pairs:
+            pair = f"{small_words[i]} {_GENITIVE.sub('', small_words[i + 1])}"
         if after is not None and pair in meanings:
             end = after.end()
             people.append(_Person(meanings[pair], word.start(), end, is_kin=True, owns=after[0].endswith("s")))

@@ -14,20 +14,23 @@ a question, a command or small talk counts as a statement: to lose one costs mor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntFlag
-from functools import cache, lru_cache
+from functools import cache
+from itertools import chain
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from tellback.memory.analysis.heads import Head, head, letter_groups
+from tellback.memory.analysis.heads import Head, has_digit, head, letter_groups
 from tellback.memory.analysis.people import Relation, find_people
 from tellback.memory.models import Memory, Utterance, UtteranceKind
 from tellback.memory.results import ProfileTopic
 
+Shares: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Probability of each class of each head, by the head's name."""
 _MAX_CHARACTERS: Final = 1_000
 _MAX_SENTENCES: Final = 40
 """Sentences of which the kind is told: a longer text is a document or a paste, and states something."""
@@ -141,11 +144,54 @@ class AnalyzedText:
         return not self.traits & NOT_FACTUAL
 
 
-@lru_cache(maxsize=1 << 12)
+_known: dict[str, AnalyzedText] = {}
+_MOST_KNOWN: Final = 1 << 12
+_BATCH: Final = 64
+"""Texts whose groups of letters are counted together: some seven megabytes at a time."""
+
+
 def analyze_text(text: str) -> AnalyzedText:
     """Return the analysis of *text*; of a long one, people and traits are those of its beginning."""
-    beginning = text[:_MAX_CHARACTERS]
-    shares, people = _shares(beginning), find_people(beginning)
+    return analyze_texts([text])[0]
+
+
+def analyze_texts(texts: Sequence[str]) -> list[AnalyzedText]:
+    """Return the analysis of each of *texts*; many at once take a third of the time of one by one."""
+    known = {text: analysis for text in texts if (analysis := _known.get(text)) is not None}
+    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    for start in range(0, len(missing), _BATCH):
+        batch = missing[start : start + _BATCH]
+        cut = [_Cut.of(text) for text in batch]
+        parts = list(dict.fromkeys(chain.from_iterable((own.beginning, *own.sentences, *own.clauses) for own in cut)))
+        shares = dict(zip(parts, _shares(parts), strict=True))
+        known |= {text: _analysis(text, own, shares) for text, own in zip(batch, cut, strict=True)}
+    if len(_known) > _MOST_KNOWN:
+        _known.clear()
+    _known.update(known)
+    return [known[text] for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The parts of a text whose shares tell what it is: *sentences* tell its kind, *clauses* its topics."""
+
+    beginning: str
+    sentences: Sequence[str]
+    clauses: Sequence[str]
+    is_long: bool
+
+    @classmethod
+    def of(cls, text: str) -> _Cut:
+        beginning, sentences = text[:_MAX_CHARACTERS], split_sentences(text)
+        clauses = [clause for clause in _CLAUSE.split(beginning) if len(clause.split()) > 1]
+        is_long = len(sentences) > _MAX_SENTENCES
+        topical = () if len(clauses) > _MAX_CLAUSES else clauses if len(clauses) > 1 else (beginning,)
+        return cls(beginning, () if is_long else sentences, topical, is_long)
+
+
+def _analysis(text: str, cut: _Cut, by_part: Mapping[str, Shares]) -> AnalyzedText:
+    """Return the analysis of *text* with the shares of each of its parts."""
+    shares, people = by_part[cut.beginning], find_people(cut.beginning)
     traits = Trait(0)
     modality = max(shares["modality"], key=shares["modality"].__getitem__)
     if modality in _MODALITIES and shares["modality"][modality] >= (PAST if modality == "past" else NOT_HOLDING):
@@ -160,21 +206,17 @@ def analyze_text(text: str) -> AnalyzedText:
         traits |= Trait.ABOUT_SELF
     if people.relations:
         traits |= Trait.RELATES
-    utterance = _utterance(text)
+    utterance = Utterance(UtteranceKind.STATEMENT) if cut.is_long else _utterance(cut.sentences, by_part)
     asks = _ASKS.search(text) is not None or sum(shares["kind"][kind] for kind in _ASKING) >= ASKS
-    topics = () if traits & NOT_FACTUAL or asks else _topics(beginning, shares["topic"])
+    topics = () if traits & NOT_FACTUAL or asks else _topics([by_part[clause]["topic"] for clause in cut.clauses])
     for topic in topics:
         traits |= Trait[topic.name] if topic.is_attribute else Trait.SEVERAL if topic in _SEVERAL else Trait(0)
     return AnalyzedText(utterance, asks, traits, people.names, people.relations, topics)
 
 
-def _topics(text: str, whole: Mapping[str, float]) -> tuple[ProfileTopic, ...]:
-    """Return the topics of the clauses of *text*, whose own shares are *whole*; its own where no clause has one."""
-    clauses = [clause for clause in _CLAUSE.split(text) if len(clause.split()) > 1]
-    if len(clauses) > _MAX_CLAUSES:
-        return ()
-    shares = [whole] if len(clauses) < 2 else [_shares(clause)["topic"] for clause in clauses]
-    names = dict.fromkeys(max(of_clause, key=of_clause.__getitem__) for of_clause in shares if _is_told(of_clause))
+def _topics(clauses: Sequence[Mapping[str, float]]) -> tuple[ProfileTopic, ...]:
+    """Return the topics of *clauses* by the shares of each."""
+    names = {max(shares, key=shares.__getitem__) for shares in clauses if _is_told(shares)}
     return tuple(topic for topic in ProfileTopic if topic in names)
 
 
@@ -206,44 +248,43 @@ def split_sentences(text: str) -> list[str]:
     return sentences
 
 
-def _utterance(text: str) -> Utterance:
-    sentences = split_sentences(text)
-    if len(sentences) > _MAX_SENTENCES:
-        return Utterance(UtteranceKind.STATEMENT)
-    kinds = set(map(_sentence_kind, sentences)) or {UtteranceKind.SMALL_TALK}
+def _utterance(sentences: Sequence[str], by_part: Mapping[str, Shares]) -> Utterance:
+    kinds = {_sentence_kind(sentence, by_part[sentence]["kind"]) for sentence in sentences} or {
+        UtteranceKind.SMALL_TALK
+    }
     kind = next(kind for kind in _BY_CONTENT if kind in kinds)
     return Utterance(kind, _REASONS[kind])
 
 
-def _sentence_kind(sentence: str) -> UtteranceKind:
+def _sentence_kind(sentence: str, shares: Mapping[str, float]) -> UtteranceKind:
     asks = _ASKS.search(sentence) is not None
     if not any(map(str.isalnum, sentence)):
         return UtteranceKind.QUESTION if asks else UtteranceKind.SMALL_TALK
-    shares = _shares(sentence)["kind"]
     if asks:
         states, only_asks = shares[UtteranceKind.STATING_QUESTION], shares[UtteranceKind.QUESTION]
         is_told = states >= STATES * (states + only_asks)
         return UtteranceKind.STATING_QUESTION if is_told else UtteranceKind.QUESTION
-    is_short = len(sentence.split()) <= _SHORT and not any(map(str.isdigit, sentence))
+    is_short = len(sentence.split()) <= _SHORT and not has_digit(sentence)
     is_silent = sum(shares[kind] for kind in SILENT_KINDS) >= (SILENT_IF_SHORT if is_short else SILENT)
     kinds = SILENT_KINDS if is_silent else _BY_CONTENT[:3]
     kind = max(kinds, key=shares.__getitem__)
     return kind if is_silent or shares[kind] >= STATES else UtteranceKind.STATEMENT
 
 
-@lru_cache(maxsize=1 << 12)
-def _shares(text: str) -> Mapping[str, Mapping[str, float]]:
-    """Return the probability of each class of each head over letters, by the head's name."""
+def _shares(texts: Sequence[str]) -> list[Shares]:
+    """Return for each of *texts* the probability of each class of each head over letters, by the head's name."""
     joined = _joined()
-    logits = joined.weights @ letter_groups(text) + joined.bias
-    shares: dict[str, dict[str, float]] = {}
+    logits = np.array([joined.weights @ groups for groups in letter_groups(texts)]) + joined.bias
+    shares: list[dict[str, dict[str, float]]] = [{} for _ in texts]
     start = 0
     for name in _HEADS:
         classes = head(f"{name} by letters").classes
-        powers = np.exp(logits[start : start + len(classes)] - logits[start : start + len(classes)].max())
-        shares[name] = dict(zip(classes, (powers / powers.sum()).tolist(), strict=True))
+        own = logits[:, start : start + len(classes)]
+        powers = np.exp(own - own.max(axis=1, keepdims=True))
+        for of_text, values in zip(shares, (powers / powers.sum(axis=1, keepdims=True)).tolist(), strict=True):
+            of_text[name] = dict(zip(classes, values, strict=True))
         start += len(classes)
-    return shares
+    return list(shares)
 
 
 _HEADS: Final = ("kind", "topic", "modality", "change")

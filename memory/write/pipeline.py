@@ -13,7 +13,7 @@ from datetime import tzinfo
 from types import MappingProxyType
 from typing import Final
 
-from tellback.memory.analysis.texts import with_utterance
+from tellback.memory.analysis.texts import analyze_texts, is_judged, with_utterance
 from tellback.memory.codec import from_entry
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.errors import DuplicateKey
@@ -273,7 +273,8 @@ class WritePipeline:
     def _identified(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Return *drafts* with ids and times of recording; facts name the items that they were found in."""
         identified: list[Draft] = []
-        for turn in drafts_by_turn(drafts):
+        analyze_texts([draft.memory.text for draft in drafts if is_judged(draft.memory.kind, draft.memory.role)])
+        for turn in drafts_by_turn(drafts):  # many texts analysed at once: each finds its own known
             items = [self._with_id(draft, namespace) if draft.settled is None else draft for draft in turn]
             ids = {item.origin: item.memory.id for item in items if item.settled is None}
             for item in items:

@@ -61,7 +61,7 @@ def test_a_statement_replaces_none_that_is_trusted_more_and_none_if_it_does_not_
     ],
 )
 def test_letters_tell_the_time_of_a_question(question: str, time: str) -> None:
-    shares = head("time by letters").shares(letter_groups(question)[None])
+    shares = head("time by letters").shares(letter_groups([question]))
     assert max(shares, key=lambda name: shares[name][0]) == time
 
 

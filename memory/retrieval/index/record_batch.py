@@ -18,6 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.texts import analyze_texts
+from tellback.memory.codec import text_without_caption
 from tellback.memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
 from tellback.memory.retrieval.index.vocabulary import renumber
 from tellback.memory.retrieval.languages.lexicon import Lexicon
@@ -345,6 +347,8 @@ class RecordExtractor:
         self, entries: Sequence[Entry], terms: Sequence[Sequence[Sequence[str]]], *, conversation: bool
     ) -> RecordBatch:
         """Return the batch of *entries*, no two of one id; *terms* as ``View.terms`` returns them."""
+        if conversation:
+            analyze_texts(list(map(text_without_caption, entries)))  # many at once: the records find them known
         records = [
             build_record(
                 entry,

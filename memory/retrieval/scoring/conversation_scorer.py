@@ -281,7 +281,7 @@ def _asks_past(query: NamespaceQuery) -> bool:
     if query.profile.has_heads and query.vector is not None:
         shares = head("time").shares(query.vector[None])
     else:
-        shares = head("time by letters").shares(letter_groups(query.question.asked)[None])
+        shares = head("time by letters").shares(letter_groups([query.question.asked]))
     return float(shares["past"][0]) > _ASKS_PAST
 
 
