@@ -70,6 +70,7 @@ from .partitions import lane_counts as lane_counts
 from .partitions import store_namespace as store_namespace
 from .results import Conflict as Conflict
 from .results import KnownPerson as KnownPerson
+from .results import MemoryHistory as MemoryHistory
 from .results import MemoryPage as MemoryPage
 from .results import Omitted as Omitted
 from .results import Outcome as Outcome
@@ -77,6 +78,7 @@ from .results import Profile as Profile
 from .results import ProfileEntry as ProfileEntry
 from .results import RecallStage as RecallStage
 from .results import TermMatch as TermMatch
+from .results import WhyNot as WhyNot
 from .retrieval.languages.dates import with_days as with_days
 from .retrieval.languages.lexicon import analyzer_language as analyzer_language
 from .retrieval.languages.lexicon import lexicon_for as lexicon_for

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
         Conflict,
         DocumentInfo,
         KnownPerson,
+        MemoryHistory,
         MemoryPage,
         Operation,
         Profile,
         ProfileEntry,
         SessionInfo,
         StoredMessage,
+        WhyNot,
     )
     from tellback.vectorstore import Filter
 
@@ -124,6 +126,22 @@ class MemoryDesk:
         options["where"] = self.visible(options.get("where"), everywhere=everywhere)
         options["namespace"] = self.namespace
         return await self.memory.recall(question, k, **options)
+
+    async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
+        """Say why *question* does not find the memory *id*, which must be one that may be shown."""
+        (memory,) = await self.get([id])
+        if memory is None:
+            raise NoSuchMemory(id)
+        options["namespace"] = self.namespace
+        return await self.memory.why_not(question, memory.id, k, **options)
+
+    async def history(self, id: str) -> MemoryHistory:
+        """Return the versions of a memory that may be shown, the newest first, and what was done to it."""
+        found = await self.memory.history(id, namespace=self.namespace)
+        shown = [version for version in found if self.may_show(version)]
+        if not shown:
+            raise NoSuchMemory(id)
+        return replace(found, versions=tuple(shown))
 
     async def get(self, ids: Sequence[str]) -> list[Memory | None]:
         """Return memories that may be shown, None for the others; the end or beginning of a single id stands for it."""

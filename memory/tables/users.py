@@ -109,6 +109,12 @@ class Users:
             raise ArgumentError("name", name, "the name of a user is needed")
         return user
 
+    def with_mark(self, name: str) -> tuple[User, str] | None:
+        """Return a user with a mark of their token, which changes with it and does not tell it; None for no user."""
+        with self._database.read() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS}, token FROM users WHERE name = ?", (name,)).fetchone()
+        return None if row is None else (_user(row[:-1]), hashlib.sha256(row[-1].encode()).hexdigest())
+
     def list(self) -> Sequence[User]:
         """Return all users by name."""
         with self._database.read() as connection:

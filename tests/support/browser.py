@@ -70,6 +70,19 @@ class PageServer:
         """Return a link that signs in once."""
         return f"{self.address}{SIGN_IN}?word={self.sessions.link_word()}"
 
+    def add_user(self, name: str, role: str = "member", **shares: str) -> str:
+        """Add a user with a namespace of that name, to whom *shares* are given ("read" or "write"); their token."""
+        from tellback.memory.internals import User, Users
+
+        async def work(opened: OpenedMemory) -> str:
+            users = Users(opened.memory.database)
+            token = users.add(User(name, name, role))  # type: ignore[arg-type]  # one of the roles
+            for namespace, access in shares.items():
+                users.share(namespace, name, access)  # type: ignore[arg-type]
+            return token
+
+        return str(self.run(work))
+
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
@@ -131,15 +144,25 @@ def running_browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def signed_in(browser: Browser, server: PageServer, **options: Any) -> Iterator[tuple[Page, Watched]]:
-    """Yield a page of a browser that has signed in to *server*; *options* are those of a context."""
+def signed_in(
+    browser: Browser, server: PageServer, token: str | None = None, **options: Any
+) -> Iterator[tuple[Page, Watched]]:
+    """Yield a page of a browser that has signed in to *server*, by the *token* of a user, or as its owner by a link.
+
+    *options* are those of a context.
+    """
     given = {"viewport": DESK, "timezone_id": "Europe/Lisbon", "locale": "en-GB", **options}
     context: BrowserContext = browser.new_context(**given)
     context.set_default_timeout(15_000)
     watched = Watched()
     context.on("page", lambda page: watched.watch(page, server.address))
     page = context.new_page()
-    page.goto(server.link())
+    if token is None:
+        page.goto(server.link())
+    else:
+        page.goto(server.address)
+        page.get_by_label("Token or link").fill(token)
+        page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(lambda url: SIGN_IN not in url)
     yield page, watched
     context.close()

@@ -89,10 +89,10 @@ def test_every_answer_keeps_scripts_styles_frames_and_caches_of_others_out(serve
 def test_the_token_signs_in_and_signing_out_ends_the_session(server: PageServer, browser: Browser) -> None:
     page: Page = browser.new_page()
     page.goto(f"{server.address}/memories")
-    page.get_by_label("Token of the server").fill("not-the-token-of-it")
+    page.get_by_label("Token or link").fill("not-the-token-of-it")
     page.get_by_role("button", name="Sign in").click()
     page.get_by_text("does not open it").wait_for()
-    page.get_by_label("Token of the server").fill(TOKEN)
+    page.get_by_label("Token or link").fill(TOKEN)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/chat")
     cookies = page.context.cookies()

@@ -157,7 +157,7 @@ class _Serving:
         accounts = Accounts(token, served.opened, namespace=settings.namespace)
         app = create_app(served, accounts, version=version("tellback"), workers=self.workers)
         limits, open_paths = {**dict.fromkeys(_UPLOADS, _UPLOAD_BYTES), _MODELS: _CHAT_BYTES}, [*OPEN_PATHS]
-        sessions = BrowserSessions(token) if self.page else None
+        sessions = BrowserSessions(token, limit=self.limit) if self.page else None
         if sessions is not None:
             install_page(app, sessions)
             limits |= dict.fromkeys(PAGE_UPLOADS, _UPLOAD_BYTES)

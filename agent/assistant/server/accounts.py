@@ -99,6 +99,13 @@ class Accounts:
         user = await asyncio.to_thread((await self._known_users()).by_token, token)
         return None if user is None else Account(user)
 
+    async def account_of(self, name: str) -> tuple[Account, str] | None:
+        """Return the account of the user *name*, and a mark that is another one with each token of theirs."""
+        if name == OWNER:
+            return self.owner, ""
+        known = await asyncio.to_thread((await self._known_users()).with_mark, name)
+        return None if known is None else (Account(known[0]), known[1])
+
     async def list(self) -> Sequence[tuple[User, Mapping[str, str]]]:
         """Return all users, each with what is shared with them."""
         users = await self._known_users()

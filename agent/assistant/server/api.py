@@ -439,7 +439,7 @@ async def correct(
 @router.get("/memories/{id}/history")
 async def history(desk: ReadingDesk, id: str) -> HistoryAnswer:
     """Read all versions of a memory, and what was done to it."""
-    found = await desk.memory.history(id, namespace=desk.namespace)
+    found = await desk.history(id)
     return HistoryAnswer(
         versions=[MemoryItem.of(version) for version in found],
         operations=[OperationItem.of(operation) for operation in found.operations],
@@ -491,8 +491,7 @@ async def recall(request: Request, body: RecallBody, namespace: Namespace = None
 async def why_not(desk: ReadingDesk, body: WhyNotBody) -> WhyNotItem:
     """Say why a question does not find a memory."""
     options = {name: value for name, value in body.options().items() if name != "id"}
-    found = await desk.memory.why_not(body.question, body.id, body.k, namespace=desk.namespace, **options)
-    return WhyNotItem.of(found)
+    return WhyNotItem.of(await desk.why_not(body.question, body.id, body.k, **options))
 
 
 @router.post("/forget")

@@ -1,7 +1,8 @@
 """Sessions of browsers: links that sign in once, cookies, and the tokens of forms. Nothing of it is stored.
 
 All of it is signed with a key that is derived from the server's token, so a session outlives a restart, another process
-of the same user can make a link, and a new token ends every session.
+of the owner can make a link, and a new token ends every session. A user's are signed with the hash of their own token,
+too: they end with it, or with the user.
 """
 
 from __future__ import annotations
@@ -10,21 +11,26 @@ import hashlib
 import hmac
 import secrets
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
+from tellback.agent.assistant.server.accounts import OWNER, Account, Accounts
 from tellback.agent.http_listener import Application, Message, Receive, Send
+from tellback.agent.rate_limit import RateLimit
 
 LINK_SECONDS: Final = 600
 """Lifetime of a link: long enough for a browser to start."""
 SESSION_SECONDS: Final = 30 * 86_400
+_ATTEMPTS_PER_MINUTE: Final = 20
+"""Attempts to sign in from one address that are looked at: a person makes one, or mistypes a few."""
 SIGN_IN: Final = "/login"
 STATIC: Final = "/static"
 PAGES: Final = (
     "/", SIGN_IN, STATIC, "/logout", "/chat", "/memories", "/documents", "/profile", "/conversations", "/health",
-    "/settings",
+    "/settings", "/given",
 )  # fmt: skip
 """Beginnings of the paths of the page, which a browser may ask for without the server's token."""
 
@@ -34,61 +40,85 @@ PAGE_UPLOADS: Final = ("/documents", "/chat", "/conversations")
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """Session of a browser that has signed in; *form_token* is that of its forms."""
+    """Session of a browser that *account* has signed in with; *form_token* is that of its forms."""
 
     id: str
     form_token: str
+    account: Account
 
 
 class BrowserSessions:
-    """Sessions of the browsers that were shown to be the user's, by the server's *token* or by a link that bears it."""
+    """Sessions of browsers whose users have shown a token of the server's or their own, or a link that was made of it.
 
-    def __init__(self, token: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._token, self._clock = token, clock
+    *token* is the server's; *limit* bounds attempts to sign in, and the requests of each account.
+    """
+
+    def __init__(self, token: str, *, clock: Callable[[], float] = time.time, limit: RateLimit | None = None) -> None:
+        self.limit: Final = limit or RateLimit()
+        self._clock = clock
         self._key = hmac.new(token.encode(), b"tellback browser session", hashlib.sha256).digest()
         self._used: dict[str, int] = {}
         self._ended: dict[str, int] = {}
 
-    def link_word(self) -> str:
-        """Return the word of a link that signs in once, within ten minutes."""
-        return self._signed("link", LINK_SECONDS)
+    def link_word(self, name: str = OWNER, mark: str = "") -> str:
+        """Return the word of a link that signs the user *name*, of that *mark*, in once, within ten minutes."""
+        return self._signed("link", LINK_SECONDS, name, mark)
 
-    def sign_in(self, word: str) -> str | None:
-        """Return the cookie of a new session for the *word* of a link, or the server's token; None for any other."""
-        word = word.strip()
-        if not hmac.compare_digest(word.encode(), self._token.encode()):
-            end = self._end_of("link", word)
-            if end is None or word in self._used:
+    def seconds_to_wait(self, client: str) -> float:
+        """Return 0, and count an attempt to sign in from the address *client*; else the seconds until the next one."""
+        return self.limit.wait(f"sign-in {client}", _ATTEMPTS_PER_MINUTE)
+
+    async def sign_in(self, accounts: Accounts, word: str) -> str | None:
+        """Return the cookie of a new session for a token or a link, whole or its *word*; None for any other."""
+        word = word.strip().rpartition(f"{SIGN_IN}?word=")[2]
+        account = await accounts.caller(word)
+        if account is None:
+            found = await self._of("link", word, accounts)
+            if found is None or word in self._used:
                 return None
+            account, end = found
             self._used = {old: until for old, until in self._used.items() if until > self._clock()} | {word: end}
-        return self._signed("session", SESSION_SECONDS)
+        known = await accounts.account_of(account.name)
+        return None if known is None else self._signed("session", SESSION_SECONDS, account.name, known[1])
 
-    def session(self, cookie: str) -> BrowserSession | None:
+    async def session(self, accounts: Accounts, cookie: str) -> BrowserSession | None:
         """Return the session of *cookie*; None for one that has expired, was ended, or is none of ours."""
-        if self._end_of("session", cookie) is None or cookie in self._ended:
+        if not cookie or cookie in self._ended or (found := await self._of("session", cookie, accounts)) is None:
             return None
-        return BrowserSession(cookie, self._mac("form", cookie))
+        return BrowserSession(cookie, self._mac("form", cookie), found[0])
 
     def end(self, session: BrowserSession) -> None:
         """Sign the browser of *session* out."""
-        end = self._end_of("session", session.id)
-        if end is not None:
-            self._ended = {old: until for old, until in self._ended.items() if until > self._clock()}
-            self._ended[session.id] = end
+        self._ended = {old: until for old, until in self._ended.items() if until > self._clock()}
+        self._ended[session.id] = _end_in(session.id)
 
-    def _signed(self, purpose: str, seconds: int) -> str:
-        value = f"{int(self._clock()) + seconds}.{secrets.token_urlsafe(18)}"
-        return f"{value}.{self._mac(purpose, value)}"
+    def _signed(self, purpose: str, seconds: int, name: str, mark: str) -> str:
+        who = urlsafe_b64encode(name.encode()).decode().rstrip("=")
+        value = f"{int(self._clock()) + seconds}.{secrets.token_urlsafe(18)}.{who}"
+        return f"{value}.{self._mac(purpose, value, mark)}"
 
-    def _end_of(self, purpose: str, word: str) -> int | None:
+    async def _of(self, purpose: str, word: str, accounts: Accounts) -> tuple[Account, int] | None:
+        """Return the account for which *word* was signed, and its end; None for one that is no such word any more."""
         value, _, mac = word.rpartition(".")
-        end = value.partition(".")[0]
-        if not (end.isascii() and end.isdigit() and len(end) <= 12) or int(end) < self._clock():
+        end, who = _end_in(word), value.rpartition(".")[2]
+        if end < self._clock() or value.count(".") != 2:
             return None
-        return int(end) if hmac.compare_digest(mac.encode(), self._mac(purpose, value).encode()) else None
+        try:
+            name = urlsafe_b64decode(who + "=" * (-len(who) % 4)).decode()
+        except ValueError:
+            return None
+        known = await accounts.account_of(name)
+        right = self._mac(purpose, value, "" if known is None else known[1])
+        is_right = hmac.compare_digest(mac.encode(), right.encode())
+        return (known[0], end) if is_right and known is not None else None
 
-    def _mac(self, purpose: str, value: str) -> str:
-        return hmac.new(self._key, f"{purpose}\0{value}".encode(), hashlib.sha256).hexdigest()[:32]
+    def _mac(self, purpose: str, value: str, mark: str = "") -> str:
+        return hmac.new(self._key, f"{purpose}\0{value}\0{mark}".encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def _end_in(word: str) -> int:
+    end = word.partition(".")[0]
+    return int(end) if end.isascii() and end.isdigit() and len(end) <= 12 else 0
 
 
 def cookie_name(scope: Message) -> str:
@@ -116,11 +146,11 @@ class SignedInBrowsers:
         if scope["type"] != "http" or first_segment(scope["path"]) not in PAGES:
             await self.application(scope, receive, send)
             return
-        session = self.sessions.session(_cookie_of(scope))
+        session = await self.sessions.session(scope["app"].state.accounts, _cookie_of(scope))
         state = scope.setdefault("state", {})
         state["browser_session"] = session
         if session is not None:
-            state["caller"] = scope["app"].state.accounts.owner
+            state["caller"] = session.account
         if session is not None or first_segment(scope["path"]) in (SIGN_IN, STATIC):
             await self.application(scope, receive, send)
             return

@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from urllib.parse import urlencode
 
@@ -18,9 +19,9 @@ from markupsafe import Markup
 from tellback.agent.assistant.conversation.conversation import TurnEnded
 from tellback.agent.assistant.conversation.secret_mask import SecretMask
 from tellback.agent.assistant.server.open_memory import ServedMemory
-from tellback.agent.assistant.server.page.documents import ingest_files, place_of
-from tellback.agent.assistant.server.page.memories import Row
-from tellback.agent.assistant.server.page.page_route import Opened, PageRoute
+from tellback.agent.assistant.server.page.documents import ingest_files
+from tellback.agent.assistant.server.page.memories import Row, memory_address
+from tellback.agent.assistant.server.page.page_route import Own, PageRoute, go_to
 from tellback.agent.assistant.server.page.rendering import HEADERS, formatted, render, rendered
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.agent.events import ApprovalRequested, TextDelta, TextWithdrawn, ToolStarted, Waiting
@@ -42,8 +43,10 @@ _REFUSED: Final = "the user did not agree"
 
 
 @router.get("/chat")
-async def chat(request: Request, opened: Opened, session: str = "") -> Response:
+async def chat(request: Request, opened: Own, session: str = "") -> Response:
     """Show a conversation, or the beginning of one."""
+    if not opened.writes:
+        return go_to(opened, "/memories")
     messages = await messages_of(opened, session, _SHOWN_MESSAGES) if session else []
     recent = await opened.memory.conversations.sessions(namespace=opened.namespace, limit=8)
     values: dict[str, Any] = {
@@ -76,7 +79,7 @@ async def messages_of(opened: OpenedMemory, session: str, limit: int | None = No
 @router.post("/chat")
 async def answer(
     request: Request,
-    opened: Opened,
+    opened: Own,
     text: Annotated[str, Form(max_length=100_000)] = "",
     session: Annotated[str, Form(max_length=200)] = "",
     files: Annotated[list[UploadFile] | None, File()] = None,
@@ -85,6 +88,9 @@ async def answer(
     if not text.strip() and not files:
         raise HTTPException(422, "There is nothing to answer.")
     served: ServedMemory = request.app.state.served
+    size = len(text.encode()) + sum(file.size or 0 for file in files or ())
+    async with opened.desk.taking(memories=1, bytes=size):
+        pass  # the turn is stored within the stream, which has no status any more
     await served.assistant(opened)  # what cannot be opened is told as a page, and is no broken stream
     stream = _turn(request, served, opened, text.strip(), session, files or [])
     return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
@@ -140,7 +146,7 @@ async def _turn_events(
 ) -> AsyncGenerator[str, None]:
     yield _event("session", session=talk.session)
     if not blocks and (plain := await talk.understand(text)) is not None:
-        rows = [Row(memory) for memory in plain.memories]
+        rows = [Row(memory, talk.opened) for memory in plain.memories]
         last = await talk.opened.desk.operations(limit=1) if plain.kind == "undo" else ()
         yield _event("answer", html=rendered(request, "plain_request.html", plain=plain, rows=rows, last=last))
         return
@@ -172,10 +178,10 @@ async def _answer_html(request: Request, talk: Conversation, turn: TurnEnded, ma
     ids = [id for id in (kept.id, kept.known, kept.near, kept.may_replace, *kept.replaced) if id]
     known = {memory.id: memory for memory in await desk.get(ids) if memory is not None} if ids else {}
     values: Mapping[str, Any] = {
-        "answer": with_sources(formatted(mask.apply(result.text)), cited),
+        "answer": with_sources(formatted(mask.apply(result.text)), cited, talk.opened),
         "citations": sorted(cited.values(), key=lambda citation: citation.number),
-        "address": source_address,
-        "used": [Row(memory) for memory in used],
+        "address": partial(source_address, talk.opened),
+        "used": [Row(memory, talk.opened) for memory in used],
         "kept": kept,
         "known": known,
         "turn": turn,
@@ -184,22 +190,22 @@ async def _answer_html(request: Request, talk: Conversation, turn: TurnEnded, ma
     return rendered(request, "turn.html", **values)
 
 
-def source_address(citation: AnswerCitation) -> str:
+def source_address(opened: OpenedMemory, citation: AnswerCitation) -> str:
     """Return the address of what *citation* cites."""
     if citation.source:
         start, end = citation.span
         return "/documents/passage?" + urlencode({"id": citation.id, "start": start, "end": end})
-    return place_of(citation.id)
+    return memory_address(opened, citation.id)
 
 
-def with_sources(html: Markup, cited: Mapping[int, AnswerCitation]) -> Markup:
+def with_sources(html: Markup, cited: Mapping[int, AnswerCitation], opened: OpenedMemory) -> Markup:
     """Return the answer *html*, in which each number in brackets leads to what it cites."""
 
     def link(match: re.Match[str]) -> str:
         citation = cited.get(int(match[1]))
         if citation is None:
             return match[0]
-        address, words = source_address(citation), citation.where
+        address, words = source_address(opened, citation), citation.where
         template = Markup('<a class="cite" href="{}" data-source="{}" title="{}">{}</a>')
         return str(template.format(address, address, words, citation.number))
 

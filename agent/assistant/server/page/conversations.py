@@ -26,7 +26,7 @@ from tellback.agent.assistant.importers.registry import (
     recognised_format,
 )
 from tellback.agent.assistant.server.page.chat import messages_of
-from tellback.agent.assistant.server.page.page_route import Desk, Opened, PageRoute
+from tellback.agent.assistant.server.page.page_route import Own, PageRoute, Readable
 from tellback.agent.assistant.server.page.rendering import render
 from tellback.agent.assistant.wiring import OpenedMemory
 
@@ -35,9 +35,9 @@ _SHOWN: Final = 100
 
 
 @router.get("/conversations")
-async def conversations(request: Request, desk: Desk, q: str = "") -> Response:
+async def conversations(request: Request, opened: Own, q: str = "") -> Response:
     """Show the conversations, those about *q* alone where it is given."""
-    found = await desk.sessions(q.strip(), _SHOWN + 1)
+    found = await opened.desk.sessions(q.strip(), _SHOWN + 1)
     clients = {info.session: info.session.partition(":")[0] for info in found if is_imported(info.session)}
     values: dict[str, Any] = {"infos": found[:_SHOWN], "more": len(found) > _SHOWN, "q": q, "clients": clients}
     return render(request, "conversations.html", **values)
@@ -45,7 +45,7 @@ async def conversations(request: Request, desk: Desk, q: str = "") -> Response:
 
 @router.post("/conversations/import")
 async def take_in(
-    request: Request, opened: Opened, file: Annotated[UploadFile, File()], mine: Annotated[bool, Form()] = False
+    request: Request, opened: Own, file: Annotated[UploadFile, File()], mine: Annotated[bool, Form()] = False
 ) -> Response:
     """Take in an export of another assistant, or one of Tellback."""
     ending = Path(file.filename or "").suffix.lower()
@@ -81,7 +81,7 @@ async def _import(opened: OpenedMemory, place: Path, *, mine: bool) -> tuple[lis
 
 
 @router.post("/conversations/export")
-async def export(opened: Opened) -> Response:
+async def export(opened: Readable) -> Response:
     """Send all of the memory as one file."""
     folder = tempfile.mkdtemp()
     place = Path(folder, "export.jsonl")
@@ -92,7 +92,7 @@ async def export(opened: Opened) -> Response:
             Path(folder).rmdir()
 
     try:
-        await opened.memory.export(place, namespace=opened.namespace)
+        await opened.memory.export(place, namespace=opened.namespace, where=opened.desk.visible())
     except BaseException:
         remove()
         raise
@@ -104,7 +104,7 @@ async def export(opened: Opened) -> Response:
 
 
 @router.get("/conversations/{session}")
-async def conversation(request: Request, opened: Opened, session: str) -> Response:
+async def conversation(request: Request, opened: Own, session: str) -> Response:
     """Show what was said in a conversation."""
     messages = await messages_of(opened, session)
     if not messages:

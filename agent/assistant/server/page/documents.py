@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, File, Form, HTTPException, Request, Response, UploadFile
 
-from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, go_to
-from tellback.agent.assistant.server.page.rendering import is_partial, marked, render
+from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, go_to, shared_places
+from tellback.agent.assistant.server.page.rendering import is_partial, marked, place_query, render
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.memory import Passage
 from tellback.memory.internals import IngestLine
@@ -27,10 +28,21 @@ Name = Annotated[str, Form(max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """*Passage* that answers a question, with the *quote* in it marked."""
+    """*Passage* in the place *opened* that answers a question, with what is quoted of it marked in its *text*."""
 
     passage: Passage
     text: Any
+    opened: OpenedMemory
+
+    @property
+    def place(self) -> str | None:
+        """Shared namespace that it is in; None for the user's own."""
+        return None if self.opened.own else self.opened.namespace
+
+    @property
+    def address(self) -> str:
+        """Return the address of its page."""
+        return f"/documents/passage?{urlencode({'id': self.passage.id} | place_query(self.opened))}"
 
 
 @router.get("/documents")
@@ -41,28 +53,32 @@ async def documents(
     collections = await opened.knowledge().collections()
     if collection and collection not in collections:
         collection = ""
-    infos = await opened.desk.documents(matching, collection=collection or None)
-    found, doubt = await _asked(opened, question, collection) if question.strip() else ([], None)
+    shared = await shared_places(request)
+    places = [opened, *shared] if opened.own and not collection else [opened]
+    found, doubt = await _asked(places, question, collection) if question.strip() else ([], None)
     values: dict[str, Any] = {"question": question, "found": found, "doubt": doubt}
     if is_partial(request):
         return render(request, "document_answers.html", **values)
+    infos = await opened.desk.documents(matching, collection=collection or None)
     return render(
         request, "documents.html", infos=infos[:_SHOWN], total=len(infos), collections=collections,
-        collection=collection, matching=matching, **values,
+        collection=collection, matching=matching, shared=[one.namespace for one in shared], **values,
     )  # fmt: skip
 
 
-async def _asked(opened: OpenedMemory, question: str, collection: str) -> tuple[list[Found], str | None]:
+async def _asked(places: Sequence[OpenedMemory], question: str, collection: str) -> tuple[list[Found], str | None]:
     found: list[Found] = []
-    doubt: str | None = None
-    for base in await opened.knowledge_bases(collection or None):
-        passages = await base.retrieve(question, _ANSWERS)
-        quotes = {citation.id: citation for citation in reversed(await base.cite(question, passages))}
-        for passage in passages:
-            cited = quotes.get(passage.id)
-            spans = [] if cited is None else [(cited.start - passage.start, cited.end - passage.start)]
-            found.append(Found(passage, marked(passage.text, spans, "mark")))
-        doubt = passages.abstain if len(passages) else doubt
+    doubts: list[str | None] = []
+    for opened in places:
+        for base in await opened.knowledge_bases(collection or None):
+            passages = await base.retrieve(question, _ANSWERS)
+            quotes = {citation.id: citation for citation in reversed(await base.cite(question, passages))}
+            for passage in passages:
+                cited = quotes.get(passage.id)
+                spans = [] if cited is None else [(cited.start - passage.start, cited.end - passage.start)]
+                found.append(Found(passage, marked(passage.text, spans, "mark"), opened))
+            doubts += [passages.abstain] if len(passages) else []
+    doubt = doubts[0] if doubts and None not in doubts else None
     return sorted(found, key=lambda one: -one.passage.score)[:_ANSWERS], doubt
 
 
@@ -90,7 +106,9 @@ async def ingest_files(
         parts = [part for part in PurePosixPath(named.replace("\\", "/")).parts if part not in ("/", "..", ".")]
         if any(part.startswith(".") for part in parts):
             continue  # a hidden file of a folder, such as those of version control
-        report = await base.ingest_text(await file.read(), source="/".join(parts)[-500:] or "upload")
+        data = await file.read()
+        async with opened.desk.taking(documents=1, bytes=len(data)):
+            report = await base.ingest_text(data, source="/".join(parts)[-500:] or "upload")
         lines += report.lines
     return lines
 
@@ -99,7 +117,7 @@ async def ingest_files(
 async def remove(opened: Opened, source: Annotated[str, Form()], collection: Name = _DEFAULT) -> Response:
     """Erase a document."""
     count = await opened.knowledge(collection).remove(source)
-    return go_to("/documents", collection=collection if collection != _DEFAULT else None, removed=str(count))
+    return go_to(opened, "/documents", collection=collection if collection != _DEFAULT else None, removed=str(count))
 
 
 @router.get("/documents/passage")
@@ -137,8 +155,3 @@ async def read(request: Request, opened: Opened, source: str, collection: str = 
         total=len(passages),
         next=following,
     )
-
-
-def place_of(id: str) -> str:
-    """Return the address of the page of a memory."""
-    return f"/memories/{quote(id, safe='')}"

@@ -1,25 +1,24 @@
-"""Health of a memory, its backups, and the settings of the server."""
+"""Health of a memory and its backups, for the owner of the server."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
-from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, go_to
+from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, check_owner, go_to
 from tellback.agent.assistant.server.page.rendering import render
 from tellback.agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.vectorstore import UnsupportedError, lifecycle_of
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter(route_class=PageRoute, dependencies=[Depends(check_owner)])
 _LEAST_FREE_BYTES: Final = 100_000_000
 _FINDINGS: Final = 20
 
@@ -54,7 +53,7 @@ async def check(request: Request, opened: Opened) -> Response:
 async def backup(opened: Opened) -> Response:
     """Make a backup beside the memory."""
     copy = await opened.memory.backup()
-    return go_to("/health", made=copy.path.name)
+    return go_to(opened, "/health", made=copy.path.name)
 
 
 async def _show(request: Request, opened: OpenedMemory, findings: list[Finding]) -> Response:
@@ -108,29 +107,3 @@ def _file_findings(path: Path) -> list[Finding]:
     if (warning := synced_warning(path)) is not None:
         findings.append(Finding("Synced folder", warning, False, SYNCED_REMEDY))
     return findings
-
-
-@router.get("/settings")
-async def settings(request: Request, opened: Opened) -> Response:
-    """Show what is set, and where it is changed."""
-    return render(request, "settings.html", settings=_shown_settings(opened))
-
-
-def _shown_settings(opened: OpenedMemory) -> Mapping[str, tuple[str, str]]:
-    """Return what is set, by its name for people: the value, and the name of the setting."""
-    it = opened.settings
-    return {
-        "Memory": (str(it.shown_memory), "memory"),
-        "Namespace": (it.namespace or "(default)", "namespace"),
-        "Your name": (it.name or "not set", "name"),
-        "Model that answers": (it.model or "none: answers are quotes of what you said", "model"),
-        "Embedder": (it.embedder, "embedder"),
-        "Only this machine is asked": ("yes" if it.offline else "no", "offline"),
-        "Secrets in what you say": (
-            {"redact": "left out", "reject": "not kept", "keep": "kept"}[it.secrets],
-            "secrets",
-        ),
-        "Sensitive memories are shown to a remote model": ("yes" if it.share_sensitive else "no", "share_sensitive"),
-        "Facts are noted from a chat": ("yes" if it.extract_facts else "no", "extract_facts"),
-        "A backup is made each day": ("yes" if it.automatic_backups else "no", "automatic_backups"),
-    }

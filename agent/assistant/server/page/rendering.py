@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -26,6 +26,9 @@ from tellback.agent.assistant.local_time import zone_of
 from tellback.agent.assistant.server.page.browser_sessions import BrowserSession
 from tellback.agent.short_ids import short_id
 from tellback.agent.word_difference import word_difference
+
+if TYPE_CHECKING:
+    from tellback.agent.assistant.wiring import OpenedMemory
 
 FOLDER: Final = Path(__file__).parent
 STATIC_FOLDER: Final = FOLDER / "static"
@@ -40,6 +43,8 @@ HEADERS: Final = {
     "vary": "HX-Request, Cookie",
     "cache-control": "no-store",
 }
+PLACE: Final = "in"
+"""Parameter of addresses that names a shared namespace; without it a page is of the user's own."""
 LONGEST_IN_LIST: Final = 600
 """Characters of a text in a list; the memory's own page has all of it."""
 _OVERRIDES: Final = re.compile("[\u202a-\u202e]")
@@ -64,23 +69,49 @@ def is_partial(request: Request) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Request as templates need it: the *path*, the browser's session, its *zone*, and the hours of its clock."""
+    """Request as templates need it: the *path*, the browser's session, its *zone*, the hours of its clock, and the
+    memory that is *opened*, where one is.
+    """
 
     path: str
     session: BrowserSession | None
     zone: tzinfo
     twelve_hours: bool
+    opened: OpenedMemory | None = None
 
     @classmethod
     def of(cls, request: Request) -> Page:
         """Return the page of *request*."""
         session = getattr(request.state, "browser_session", None)
-        return cls(request.url.path, session, zone_of_browser(request), request.cookies.get("clock") == "12")
+        opened = getattr(request.state, "opened", None)
+        return cls(request.url.path, session, zone_of_browser(request), request.cookies.get("clock") == "12", opened)
 
     @property
     def form_token(self) -> str:
         """Token that a form of this page must bear."""
         return "" if self.session is None else self.session.form_token
+
+    @property
+    def is_owner(self) -> bool:
+        """Return whether users, health and settings are shown."""
+        return self.session is not None and self.session.account.is_owner
+
+    @property
+    def may_write(self) -> bool:
+        """Return whether the user may change the memory that is shown; the server asks again."""
+        if self.opened is not None:
+            return self.opened.writes
+        return self.is_member
+
+    @property
+    def is_member(self) -> bool:
+        """Return whether the user may change their own memory."""
+        return self.session is not None and self.session.account.user.role != "reader"
+
+    def here(self, path: str, **query: str) -> str:
+        """Return the address of *path* in the place that is shown."""
+        words = urlencode(query | ({} if self.opened is None else place_query(self.opened)))
+        return f"{path}?{words}" if words else path
 
     def local(self, moment: datetime) -> datetime:
         """Return *moment* in the browser's zone."""
@@ -95,6 +126,16 @@ class Page:
         """Return the day of *moment*, and its year unless it is this one."""
         local, now = self.local(moment), datetime.now(self.zone)
         return f"{local.day} {local:%B}" + ("" if local.year == now.year else f" {local.year}")
+
+
+def place_query(opened: OpenedMemory) -> dict[str, str]:
+    """Return what an address needs to name the place *opened*: nothing for the user's own."""
+    return {} if opened.own else {PLACE: opened.namespace}
+
+
+def place_name(namespace: str) -> str:
+    """Return the name of a shared *namespace* for people."""
+    return namespace or "the owner's"
 
 
 def zone_of_browser(request: Request) -> tzinfo:
@@ -231,6 +272,7 @@ def _environment() -> Environment:
         "short_id": short_id,
         "count_of": _count,
         "size": _size,
+        "place_name": place_name,
         "path_part": lambda text: quote(str(text), safe=""),
     }
     environment.globals |= {"asset": asset}

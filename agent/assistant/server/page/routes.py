@@ -6,7 +6,16 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
-from tellback.agent.assistant.server.page import chat, conversations, documents, health, login, memories, profile
+from tellback.agent.assistant.server.page import (
+    chat,
+    conversations,
+    documents,
+    health,
+    login,
+    memories,
+    profile,
+    settings,
+)
 from tellback.agent.assistant.server.page.browser_sessions import STATIC, BrowserSessions, SignedInBrowsers
 from tellback.agent.assistant.server.page.page_route import PageRoute, check_form_token
 from tellback.agent.assistant.server.page.rendering import HEADERS, STATIC_FOLDER
@@ -22,7 +31,7 @@ def install(app: FastAPI, sessions: BrowserSessions) -> None:
     app.include_router(router)
     app.include_router(login.router, include_in_schema=False)
     checked = [Depends(check_form_token)]
-    for part in (chat, memories, documents, profile, conversations, health):
+    for part in (chat, memories, documents, profile, conversations, health, settings):
         app.include_router(part.router, include_in_schema=False, dependencies=checked)
     app.add_middleware(SignedInBrowsers, sessions=sessions)
 
