@@ -1,11 +1,10 @@
-"""Command ``python -m benchmarks hands``: check the lives by several hands, run systems over them, compare."""
+"""Command ``python -m benchmarks hands``: check the lives by several hands, and score systems on the sealed ones."""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -13,91 +12,66 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.personal.hand_runs import (
-    LEAST_QUESTIONS,
-    Run,
-    all_hands,
+from benchmarks.personal.hands import UNANSWERABLE, Hand, open_hands, problems, shares_no_stem
+from benchmarks.personal.sealed_hands import (
+    SYSTEMS,
+    Figures,
+    answered,
+    by_name,
     counts,
     difference,
     figures,
-    read_run,
     record_sealed_run,
-    run,
-    write_run,
+    sealed_hands,
 )
-from benchmarks.personal.hands import UNANSWERABLE, Hand, open_hands, problems, shares_no_stem
 from tellback.memory import SentenceEncoder, run_sync
 
-SYSTEMS = "recipe,tellback"
 _DEPTHS = ("first", "three", "ten")
+_LEAST_QUESTIONS = 40
+"""A kind with fewer questions is reported, not judged."""
+_FOLDS = 5
 
 
 def add_command(commands: Any) -> None:
     """Add ``hands`` to the commands."""
-    parser = commands.add_parser("hands", help="lives by several hands: check them, run systems over them, compare")
+    parser = commands.add_parser("hands", help="lives by several hands: check them, score systems on the sealed ones")
     parser.set_defaults(run=_check)
-    actions = parser.add_subparsers()
-    runs = actions.add_parser("run", help="ask every question of the hands for choosing; write a run file a system")
-    runs.add_argument("--systems", default=SYSTEMS, help="the first is what the others are compared with")
-    runs.add_argument("--out", type=Path, help="folder of the run files")
-    runs.set_defaults(run=_run)
-    shows = actions.add_parser("show", help="the figures of run files; the first is what the others are compared with")
-    shows.add_argument("files", type=Path, nargs="+")
-    shows.set_defaults(run=_show)
-    sealed = actions.add_parser("sealed", help="the same over the sealed hands, which may be done six times in all")
-    sealed.add_argument("--systems", default=SYSTEMS)
+    sealed = parser.add_subparsers().add_parser("sealed", help="score on the sealed hands; six times in all")
+    sealed.add_argument("--systems", default=",".join(SYSTEMS), help="the first is what the others are compared with")
     sealed.set_defaults(run=_sealed)
 
 
-def _run(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]) -> int:
-    hands = all_hands(sealed=False)
-    runs = [run(key, hands, say) for key in given.systems.split(",")]
-    if given.out is not None:
-        given.out.mkdir(parents=True, exist_ok=True)
-        for one in runs:
-            write_run(given.out / f"{one.system.replace(' ', '')}.jsonl", one)
-    _print(runs)
-    return 0
-
-
-def _show(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]) -> int:
-    hands = all_hands(sealed=False)
-    _print([read_run(path, hands) for path in given.files])
-    return 0
-
-
 def _sealed(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]) -> int:
-    hands = all_hands(sealed=True)
-    runs = [run(key, hands, say) for key in given.systems.split(",")]
-    record_sealed_run(runs)
-    _print(runs)
+    hands = sealed_hands()
+    runs = dict(answered(key, hands, say) for key in given.systems.split(","))
+    found = {name: figures(rows) for name, rows in runs.items()}
+    record_sealed_run(found)
+    _print(counts(next(iter(runs.values()))), found)
     return 0
 
 
-def _print(runs: Sequence[Run]) -> None:
-    asked = counts(runs[0].rows)
-    of_runs = [figures(one.rows) for one in runs]
+def _print(asked: Mapping[str, int], systems: Mapping[str, Figures]) -> None:
     table = Table(title="first / any of three / among ten; differences of the first, between hands")
     table.add_column("questions")
     table.add_column("", justify="right")
-    for one in runs:
-        table.add_column(one.system, justify="right")
+    for system in systems:
+        table.add_column(system, justify="right")
+    reference = next(iter(systems.values()))
+    values = [by_name(means) for means in systems.values()]
     for group, number in asked.items():
         cells = []
-        for means in of_runs:
-            shares = [fmean(v[f"{group} {d}"] for v in means.values() if f"{group} {d}" in v) for d in _DEPTHS]
-            cell = " / ".join(f"{share:.3f}" for share in shares)
-            apart = difference(means, of_runs[0], f"{group} first") if means is not of_runs[0] else ""
-            cells.append(f"{cell}\n{apart}" if apart and number >= LEAST_QUESTIONS else cell)
+        for means, of_names in zip(systems.values(), values, strict=True):
+            cell = " / ".join(f"{fmean(of_names[f'{group} {depth}']):.3f}" for depth in _DEPTHS)
+            apart = difference(means, reference, f"{group} first") if means is not reference else ""
+            cells.append(f"{cell}\n{apart}" if apart and number >= _LEAST_QUESTIONS else cell)
         table.add_row(group, str(number), *cells)
-    others = dict.fromkeys(name for means in of_runs for values in means.values() for name in values)
-    for name in others:
+    for name in dict.fromkeys(name for of_names in values for name in of_names):
         if name.rsplit(" ", 1)[-1] not in _DEPTHS:
-            values = [[v[name] for v in means.values() if name in v] for means in of_runs]
-            table.add_row(name, "", *(f"{fmean(given):.3f}" if given else "" for given in values))
-    for hand in of_runs[0]:
-        table.add_row(hand, "", *(" / ".join(f"{m[hand][f'all {d}']:.3f}" for d in _DEPTHS) for m in of_runs))
-    Console(width=40 + 28 * len(runs)).print(table)
+            table.add_row(name, "", *(f"{fmean(v[name]):.3f}" if name in v else "" for v in values))
+    for hand in reference:
+        cells = [" / ".join(f"{means[hand][f'all {depth}']:.3f}" for depth in _DEPTHS) for means in systems.values()]
+        table.add_row(hand, "", *cells)
+    Console(width=40 + 28 * len(systems)).print(table)
 
 
 def _check(given: argparse.Namespace, asked: list[str], say: Callable[[str], None]) -> int:
@@ -121,9 +95,6 @@ def _check(given: argparse.Namespace, asked: list[str], say: Callable[[str], Non
         wrong += len(found)
     print(f"a linear probe names the hand of {_probe(hands):.2f} of the notes (chance: {1 / len(hands):.2f})")
     return 1 if wrong else 0
-
-
-_FOLDS = 5
 
 
 def _probe(hands: Sequence[Hand]) -> float:

@@ -1,19 +1,15 @@
 """Lives by several hands: their labels hold together, and gold and stale notes follow from them."""
 
-from dataclasses import replace
+import json
+import tarfile
+from pathlib import Path
 
 import pytest
 
-from benchmarks.personal.hand_runs import (
-    MOST_SEALED_RUNS,
-    Found,
-    Run,
-    figures,
-    hashed,
-    read_run,
-    sealed_runs,
-    write_run,
-)
+from benchmarks.__main__ import main
+from benchmarks.memory.protocol import Found, Hit, Question
+from benchmarks.memory.systems.baselines import Baseline
+from benchmarks.personal import sealed_hands
 from benchmarks.personal.hands import Hand, open_hands, problems, shares_no_stem
 
 NOTES = (
@@ -30,7 +26,15 @@ FACT = {
 NOW = {"id": "q1", "at": "2024-06-01T08:00", "text": "How do I get in?", "kind": "now", "fact": "f1", "lang": "en"}
 PAST = {"id": "q2", "at": "2024-06-01T08:00", "text": "Who had the key?", "kind": "past", "fact": "f1", "value": 0}
 FAR = {"id": "q3", "at": "2024-06-01T08:00", "text": "My blood group?", "kind": "far", "fact": None}
-ROWS = (("q1", "now", ("n1", "n2"), 0.9), ("q2", "past", ("n1",), 0.8), ("q3", "far", ("n1",), 0.2))
+FOUND = {"q1": (["n1", "n2"], 0.9), "q2": (["n1"], 0.8), "q3": ([], 0.2)}
+
+
+class Scripted(Baseline):
+    """A system whose answers the test knows."""
+
+    def search(self, question: Question, k: int, tokens: int) -> Found:
+        ids, confidence = FOUND[question.id]
+        return Found([Hit(id) for id in ids], confidence, abstains=not ids)
 
 
 def test_gold_and_stale_notes_follow_from_the_span_that_is_asked_for() -> None:
@@ -61,17 +65,34 @@ def test_the_hands_for_choosing_hold_together() -> None:
     assert {hand.name: list(problems(hand)) for hand in hands} == {hand.name: [] for hand in hands}
 
 
-def test_the_sealed_hands_were_run_six_times_at_most() -> None:
-    assert [line["run"] for line in sealed_runs()] == list(range(1, len(sealed_runs()) + 1))
-    assert len(sealed_runs()) <= MOST_SEALED_RUNS
-
-
-def test_a_run_file_is_read_with_the_labels_of_its_hand_and_refused_for_another(tmp_path) -> None:
-    hand = Hand("toy", NOTES, (FACT,), (), (NOW, PAST, FAR))
-    found = [Found("toy", id, kind, hits, (0.5,) * len(hits), confidence) for id, kind, hits, confidence in ROWS]
-    write_run(tmp_path / "toy.jsonl", Run({"schema": 1, "system": "toy", "data": {"toy": hashed(hand)}}, found))
-    means = figures(read_run(tmp_path / "toy.jsonl", [hand]).rows)["toy"]
+def test_the_sealed_hands_are_scored_into_a_line_without_a_text_and_six_times_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "hand-99"
+    folder.mkdir()
+    for part, rows in (("notes", NOTES), ("facts", (FACT,)), ("questions", (NOW, PAST, FAR))):
+        (folder / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with tarfile.open(tmp_path / "sealed.tar.xz", "w:xz") as archive:
+        archive.add(folder, "hand-99")
+    runs = tmp_path / "runs.jsonl"
+    monkeypatch.setattr(sealed_hands, "SEALED", tmp_path / "sealed.tar.xz")
+    monkeypatch.setattr(sealed_hands, "SEALED_RUNS", runs)
+    monkeypatch.setitem(sealed_hands.SYSTEMS, "recipe", Scripted)
+    for _ in range(sealed_hands.MOST_SEALED_RUNS):
+        assert main(["hands", "sealed", "--systems", "recipe,recipe+lines"]) == 0
+    lines = [json.loads(line) for line in runs.read_text("utf-8").splitlines()]
+    assert [line["run"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert list(lines[0]["figures"]) == ["recipe", "recipe + recorded lines"]
+    means = lines[0]["figures"]["recipe"]
     assert (means["all first"], means["all three"], means["stale above current"]) == (0.5, 1.0, 1.0)
-    assert means["far AUROC"] == 1.0
-    with pytest.raises(ValueError, match="another toy"):
-        read_run(tmp_path / "toy.jsonl", [replace(hand, notes=NOTES[:1])])
+    assert (means["far caught"], means["far AUROC"], means["answerable doubted"]) == (1.0, 1.0, 0.0)
+    assert not any(note["text"] in runs.read_text("utf-8") + capsys.readouterr().out for note in NOTES)
+    with pytest.raises(SystemExit):
+        main(["hands", "sealed"])
+    assert "were run 6 times" in capsys.readouterr().err
+
+
+def test_the_recorded_runs_over_the_sealed_hands_are_six_at_most() -> None:
+    recorded = sealed_hands.sealed_runs()
+    assert [line["run"] for line in recorded] == list(range(1, len(recorded) + 1))
+    assert len(recorded) <= sealed_hands.MOST_SEALED_RUNS
