@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tellback.memory import KnowledgeBase, open_memory
-from tellback.memory.documents.loaders.html import HtmlLoader
+from tellback.memory.documents.loaders.html import read_html
 
 _FILES = 200
 """Files of a documentation that are read."""
@@ -44,7 +44,7 @@ def _write_notes(pages: Sequence[Path], folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     yesterday, written = time.time() - 86_400, 0
     for page in pages:
-        text = HtmlLoader().load(page.read_bytes(), page.name).text
+        text = read_html(page.read_bytes(), page.name).text
         for start in range(0, len(text) - _LEAST_NOTE, _MOST_NOTE):
             path = folder / f"{written:04}.md"
             path.write_text(text[start : start + _MOST_NOTE], "utf-8")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tellback.agent.assistant.cli.app import run_command_line
-from tellback.memory.documents.loaders.markdown import MarkdownLoader
+from tellback.memory.documents.loaders.markdown import read_markdown
 
 Tellback = Callable[..., tuple[int, str, str]]
 
@@ -72,7 +72,7 @@ def test_notes_in_markdown_come_back_with_text_tags_and_fields(tellback: Tellbac
     assert tellback("export", folder, "--markdown")[:2] == (0, f"wrote 2 notes to {folder}\n")
     notes = sorted(folder.iterdir())
     assert (len(notes), {stat.S_IMODE(note.stat().st_mode) for note in notes}) == (2, {0o600})
-    loaded = MarkdownLoader().load(notes[0].read_bytes(), notes[0].name)
+    loaded = read_markdown(notes[0].read_bytes(), notes[0].name)
     assert loaded.text[loaded.body or 0 :].strip() == "The roof leaks: call Ana.\n\nSoon!"
     assert (loaded.tags, loaded.notes) == (("house", "to do: roof"), ())
     assert (loaded.metadata["kind"], str(loaded.metadata["occurred_at"])[:10]) == ("fact", "2026-05-01")

@@ -21,7 +21,6 @@ from tellback.memory.documents.discovery import DocumentFile, check_paths, disco
 from tellback.memory.documents.ignore_rules import IgnoreRules
 from tellback.memory.documents.loaders.base import read_file
 from tellback.memory.documents.loaders.registry import LoaderRegistry, Unreadable
-from tellback.memory.documents.loaders.text import TextLoader
 from tellback.memory.internals import FileSelection, IngestLine
 
 
@@ -78,7 +77,7 @@ def test_a_file_of_an_unknown_ending_is_read_only_when_given():
 
 
 def test_a_registered_loader_is_chosen_for_its_file_extension():
-    mine = TextLoader()
+    mine = LoaderRegistry().choose("a.txt")
     assert LoaderRegistry({".XYZ": mine}).choose("a.xyz") is mine
 
 

@@ -16,7 +16,7 @@ import pytest
 from tellback.memory import LoadError
 from tellback.memory.documents.document import Document
 from tellback.memory.documents.loaders.base import LoadLimits
-from tellback.memory.documents.loaders.code import CodeLoader
+from tellback.memory.documents.loaders.code import read_code
 from tellback.memory.documents.loaders.registry import LoaderRegistry
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/documents"
@@ -174,7 +174,7 @@ def test_restructured_text_becomes_markdown_line_by_line():
     ],
 )
 def test_definitions_are_the_sections_of_source_code(code, paths):
-    loaded = CodeLoader().load(code.encode(), "a")
+    loaded = read_code(code.encode(), "a")
     assert [path for _, path in loaded.outline] == paths
     assert all(loaded.text[start - 1 : start] in ("", "\n") for start, _ in loaded.outline)
 

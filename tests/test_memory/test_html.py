@@ -9,11 +9,11 @@ import random
 
 import pytest
 
-from tellback.memory.documents.loaders.html import HtmlLoader
+from tellback.memory.documents.loaders.html import read_html
 
 
 def loaded(page: str | bytes):
-    return HtmlLoader().load(page if isinstance(page, bytes) else page.encode(), "page.html")
+    return read_html(page if isinstance(page, bytes) else page.encode(), "page.html")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tellback.memory import ArgumentError, LoadError, load_document
 from tellback.memory.documents.document import Document, content_hash
 from tellback.memory.documents.loaders.base import LoadLimits
-from tellback.memory.documents.loaders.markdown import MarkdownLoader, first_heading, parse_front_matter
-from tellback.memory.documents.loaders.pdf import PdfLoader, clean_text, join_pages
+from tellback.memory.documents.loaders.markdown import first_heading, parse_front_matter, read_markdown
+from tellback.memory.documents.loaders.pdf import clean_text, join_pages, read_pdf
 from tellback.memory.documents.loaders.text import decode_text
 from tellback.vectorstore import MissingExtra
 from tests.support.pdf import make_pdf
@@ -92,7 +92,7 @@ def test_front_matter_becomes_fields_and_stays_out_of_the_body():
         b"---\ntitle: 'The Plan'\ntags: [alpha, beta]\nauthor: Ada # a comment\n"
         b"links:\n  - one\n  - two\n---\n# Head\n\nText.\n"
     )
-    loaded = MarkdownLoader().load(data, "a.md")
+    loaded = read_markdown(data, "a.md")
     assert loaded.title == "The Plan"
     assert loaded.tags == ("alpha", "beta")
     assert loaded.metadata == {"author": "Ada", "links": ["one", "two"]}
@@ -105,13 +105,13 @@ def test_tags_and_links_of_notes_are_kept():
         "---\ntags: ['#garden', beds]\n---\n# Head\n\n#todo/now See [[Plan|the plan]], ![[Map#North]] (#x), #1, #fff.\n"
         "```\n#define X [[1]]\n```\n`#code` #garden #三月\n"
     )
-    loaded = MarkdownLoader().load(data.encode(), "a.md")
+    loaded = read_markdown(data.encode(), "a.md")
     assert loaded.tags == ("garden", "beds", "todo/now", "三月")
     assert loaded.metadata == {"links": ["Plan", "Map"]}
 
 
 def test_toml_front_matter_is_read():
-    loaded = MarkdownLoader().load(b'+++\ntitle = "T"\ndate = 2024-05-01\nweight = 3\n+++\nText', "a.md")
+    loaded = read_markdown(b'+++\ntitle = "T"\ndate = 2024-05-01\nweight = 3\n+++\nText', "a.md")
     assert (loaded.title, loaded.metadata) == ("T", {"date": "2024-05-01", "weight": 3})
 
 
@@ -176,7 +176,7 @@ def test_the_first_heading_is_found(text, title):
 )
 def test_loader_patterns_finish_on_hostile_texts(text):
     # a pattern that backtracks would need hours here; the suite turns a hang into a traceback
-    assert MarkdownLoader().load(text.encode(), "a.md").text == text
+    assert read_markdown(text.encode(), "a.md").text == text
     assert join_pages([text])[0].strip("-\n ").startswith(text.strip("-\n ")[:1])
 
 
@@ -184,29 +184,29 @@ def test_loader_patterns_finish_on_hostile_texts(text):
 
 
 def test_a_pdf_gives_its_pages_and_title():
-    loaded = PdfLoader().load(make_pdf("First page.", "Second (page).", title="A Report"), "a.pdf")
+    loaded = read_pdf(make_pdf("First page.", "Second (page).", title="A Report"), "a.pdf")
     assert loaded.title == "A Report"
     assert [loaded.text[start:end] for start, end in loaded.pages] == ["First page.", "Second (page)."]
 
 
 def test_an_empty_page_keeps_its_number():
-    loaded = PdfLoader().load(make_pdf("One.", "", "Three."), "a.pdf")
+    loaded = read_pdf(make_pdf("One.", "", "Three."), "a.pdf")
     document = Document(source="a.pdf", title="", text=loaded.text, media_type="x", pages=loaded.pages)
     assert document.page_at(loaded.text.index("Three")) == 3
 
 
 def test_a_pdf_without_text_is_refused():
     with pytest.raises(LoadError, match=r"no text layer|no text in it"):
-        PdfLoader().load(make_pdf("", ""), "scan.pdf")
+        read_pdf(make_pdf("", ""), "scan.pdf")
 
 
 def test_an_encrypted_pdf_is_refused():
     with pytest.raises(LoadError, match="encrypted"):
-        PdfLoader().load((FIXTURES / "encrypted.pdf").read_bytes(), "a.pdf")
+        read_pdf((FIXTURES / "encrypted.pdf").read_bytes(), "a.pdf")
 
 
 def test_a_pdf_has_the_path_of_its_bookmarks():
-    loaded = PdfLoader().load((FIXTURES / "bookmarks.pdf").read_bytes(), "a.pdf")
+    loaded = read_pdf((FIXTURES / "bookmarks.pdf").read_bytes(), "a.pdf")
     assert [path for _, path in loaded.outline] == [("Care",), ("Care", "Watering")]
     assert loaded.text[loaded.outline[1][0] :].startswith("2 Watering")
 
@@ -218,24 +218,24 @@ def test_a_damaged_page_of_a_pdf_is_left_out_where_scans_are_recognised_too(tmp_
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
     first, *others = make_pdf("One.", "Two.", "Three.").split(b"<< /Type /Page /P")
     damaged = b"<< /Type /Nope /P".join([first + b"<< /Type /Page /P" + others[0], *others[1:]])
-    loaded = PdfLoader().load(damaged, "a.pdf")
+    loaded = read_pdf(damaged, "a.pdf")
     assert loaded.text.startswith("One.")
     assert loaded.notes == ("damaged pages, left out: 2",)
 
 
 def test_bytes_that_are_not_a_pdf_are_refused():
     with pytest.raises(LoadError, match="not a PDF"):
-        PdfLoader().load(b"hello", "a.pdf")
+        read_pdf(b"hello", "a.pdf")
 
 
 def test_a_broken_pdf_is_refused():
     with pytest.raises(LoadError, match="not a readable PDF"):
-        PdfLoader().load(b"%PDF-1.4\nnothing else", "a.pdf")
+        read_pdf(b"%PDF-1.4\nnothing else", "a.pdf")
 
 
 def test_a_pdf_with_too_many_pages_is_refused():
     with pytest.raises(LoadError, match="more than 10 characters"):
-        PdfLoader(LoadLimits(characters=10)).load(make_pdf("a long line of text"), "a.pdf")
+        read_pdf(make_pdf("a long line of text"), "a.pdf", LoadLimits(characters=10))
 
 
 def test_a_missing_library_names_the_install_line(monkeypatch):
@@ -247,7 +247,7 @@ def test_a_missing_library_names_the_install_line(monkeypatch):
 def test_running_heads_and_page_numbers_are_left_out_of_a_pdf():
     bodies = [f"The {word} page says something." for word in ("first", "second", "third", "fourth")]
     pages = [f"Handbook {number} / 4\n{body}\nPage {number}" for number, body in enumerate(bodies, start=1)]
-    loaded = PdfLoader().load(make_pdf(*pages), "a.pdf")
+    loaded = read_pdf(make_pdf(*pages), "a.pdf")
     assert [loaded.text[start:end] for start, end in loaded.pages] == bodies
 
 

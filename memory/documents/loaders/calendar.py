@@ -28,42 +28,36 @@ _NAMES: Final = {
 }
 
 
-class CalendarLoader:
-    """Loads ``.ics``."""
-
-    name = "ics/1"
-    media_type = "text/plain"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the events in their order, each with its times, place and people."""
-        text, notes = decode_text(data, source)
-        if not text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
-            raise LoadError(source, "not a calendar")
-        records: list[str] = []
-        fields: list[tuple[str, str]] | None = None
-        title = ""
-        nested = 0
-        for line in _FOLDED.sub("", text).split("\n"):
-            match = _PROPERTY.match(line)
-            if match is None:
-                continue
-            name, value = match["name"].upper(), match["value"].strip()
-            if name == "BEGIN":
-                if value.upper() in ("VEVENT", "VTODO", "VJOURNAL"):
-                    fields, nested = [], 0
-                else:
-                    nested += 1
-            elif name == "END":
-                if fields is not None and value.upper() in ("VEVENT", "VTODO", "VJOURNAL"):
-                    records.append(write_record(fields))
-                    fields = None
-                else:
-                    nested -= 1
-            elif fields is not None and not nested and name in _NAMES:
-                fields.append((_NAMES[name], _value(name, match["parameters"], value)))
-            elif name == "X-WR-CALNAME":
-                title = value
-        return LoadedDocument(text="\n\n".join(filter(None, records)), title=title, notes=notes)
+def read_ics(data: bytes, source: str) -> LoadedDocument:
+    """Return the events of a calendar in their order, each with its times, place and people."""
+    text, notes = decode_text(data, source)
+    if not text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
+        raise LoadError(source, "not a calendar")
+    records: list[str] = []
+    fields: list[tuple[str, str]] | None = None
+    title = ""
+    nested = 0
+    for line in _FOLDED.sub("", text).split("\n"):
+        match = _PROPERTY.match(line)
+        if match is None:
+            continue
+        name, value = match["name"].upper(), match["value"].strip()
+        if name == "BEGIN":
+            if value.upper() in ("VEVENT", "VTODO", "VJOURNAL"):
+                fields, nested = [], 0
+            else:
+                nested += 1
+        elif name == "END":
+            if fields is not None and value.upper() in ("VEVENT", "VTODO", "VJOURNAL"):
+                records.append(write_record(fields))
+                fields = None
+            else:
+                nested -= 1
+        elif fields is not None and not nested and name in _NAMES:
+            fields.append((_NAMES[name], _value(name, match["parameters"], value)))
+        elif name == "X-WR-CALNAME":
+            title = value
+    return LoadedDocument(text="\n\n".join(filter(None, records)), title=title, notes=notes)
 
 
 def _value(name: str, parameters: str, value: str) -> str:

@@ -25,18 +25,12 @@ _TAB: Final = 4
 _MINIFIED_LINE: Final = 500
 
 
-class CodeLoader:
-    """Loads source code of the usual languages; classes and functions become the heading path of their lines."""
-
-    name = "code/1"
-    media_type = "text/x-code"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the file's text with its definitions; minified code is left out."""
-        text, notes = decode_text(data, source)
-        if is_minified(text):
-            raise LeftOut(source, "minified code")
-        return LoadedDocument(text=text, outline=tuple(find_definitions(text)), lines=OWN_LINES, notes=notes)
+def read_code(data: bytes, source: str) -> LoadedDocument:
+    """Return source code, its classes and functions as the heading path of their lines; minified code is left out."""
+    text, notes = decode_text(data, source)
+    if is_minified(text):
+        raise LeftOut(source, "minified code")
+    return LoadedDocument(text=text, outline=tuple(find_definitions(text)), lines=OWN_LINES, notes=notes)
 
 
 def is_minified(text: str) -> bool:

@@ -28,28 +28,22 @@ _REMOVED: Final = frozenset({"del", "moveFrom", "rPr", "pPr", "instrText", "Fall
 _TEXTS: Final = {"tab": " ", "noBreakHyphen": "-", "softHyphen": "", "sym": " "}
 
 
-class DocxLoader:
-    """Loads ``.docx``; what was deleted with changes tracked, headers, footers and comments are left out."""
+def read_docx(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> LoadedDocument:
+    """Return the text of a Word document.
 
-    name = "docx/1"
-    media_type = "text/markdown"
-
-    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the document's text."""
-        archive = Archive(data, source, self._limits)
-        reader = _DocumentReader(archive, source)
-        body = child(archive.xml(_DOCUMENT), "body")
-        page = Element("body")
-        for block in reader.blocks(body if body is not None else (), 0):
-            page.children.append(block)
-        page.children += reader.footnotes()
-        markdown = write_markdown(grouped(page))
-        fields = core_fields(archive.optional_xml("docProps/core.xml"))
-        title = fields.pop("title", "") or markdown.first_heading
-        return LoadedDocument(text=markdown.text, title=title, metadata=fields)
+    What was deleted with changes tracked, headers, footers and comments are left out.
+    """
+    archive = Archive(data, source, limits)
+    reader = _DocumentReader(archive, source)
+    body = child(archive.xml(_DOCUMENT), "body")
+    page = Element("body")
+    for block in reader.blocks(body if body is not None else (), 0):
+        page.children.append(block)
+    page.children += reader.footnotes()
+    markdown = write_markdown(grouped(page))
+    fields = core_fields(archive.optional_xml("docProps/core.xml"))
+    title = fields.pop("title", "") or markdown.first_heading
+    return LoadedDocument(text=markdown.text, title=title, metadata=fields)
 
 
 class _DocumentReader:

@@ -16,37 +16,26 @@ _PROTECTED: Final = frozenset({"META-INF/rights.xml", "META-INF/sinf.xml"})
 _PAGES: Final = frozenset({"application/xhtml+xml", "text/html"})
 
 
-class EpubLoader:
-    """Loads ``.epub``; a protected book is refused."""
-
-    name = "epub/1"
-    media_type = "text/markdown"
-
-    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the text of all chapters."""
-        archive = Archive(data, source, self._limits)
-        if not _PROTECTED.isdisjoint(archive.names):
-            raise LoadError(source, "protected against reading")
-        package_name = next((file.get("full-path", "") for file in below(archive.xml(_CONTAINER), "rootfile")), "")
-        package = archive.xml(package_name)
-        items = {item.get("id", ""): item for item in below(package, "item")}
-        parts: list[str] = []
-        notes: list[str] = []
-        for reference in below(package, "itemref"):
-            item = items.get(reference.get("idref", ""))
-            if item is None or item.get("media-type") not in _PAGES or "nav" in item.get("properties", "").split():
-                continue
-            name = resolve(package_name, unquote(item.get("href", "")))
-            if name not in archive.names:
-                notes.append(f"{name} is missing in the book")
-                continue
-            page, _ = decode_html(archive.read(name), source)
-            if text := main_text(parse_html(page)).text.strip():
-                parts.append(text)
-        fields = core_fields(child(package, "metadata"))
-        return LoadedDocument(
-            text="\n\n".join(parts), title=fields.pop("title", ""), metadata=fields, notes=tuple(notes)
-        )
+def read_epub(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> LoadedDocument:
+    """Return the text of all chapters of an e-book; a protected one is refused."""
+    archive = Archive(data, source, limits)
+    if not _PROTECTED.isdisjoint(archive.names):
+        raise LoadError(source, "protected against reading")
+    package_name = next((file.get("full-path", "") for file in below(archive.xml(_CONTAINER), "rootfile")), "")
+    package = archive.xml(package_name)
+    items = {item.get("id", ""): item for item in below(package, "item")}
+    parts: list[str] = []
+    notes: list[str] = []
+    for reference in below(package, "itemref"):
+        item = items.get(reference.get("idref", ""))
+        if item is None or item.get("media-type") not in _PAGES or "nav" in item.get("properties", "").split():
+            continue
+        name = resolve(package_name, unquote(item.get("href", "")))
+        if name not in archive.names:
+            notes.append(f"{name} is missing in the book")
+            continue
+        page, _ = decode_html(archive.read(name), source)
+        if text := main_text(parse_html(page)).text.strip():
+            parts.append(text)
+    fields = core_fields(child(package, "metadata"))
+    return LoadedDocument(text="\n\n".join(parts), title=fields.pop("title", ""), metadata=fields, notes=tuple(notes))

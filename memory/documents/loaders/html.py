@@ -44,24 +44,18 @@ _MAX_LINK_TEXT: Final = 60
 """A list of links is navigation if its links have at most this many characters on average."""
 
 
-class HtmlLoader:
-    """Loads ``.html``: headings, lists, tables and code are kept as Markdown."""
-
-    name = "html/3"
-    media_type = "text/markdown"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the page's main text; all text where it has only navigation."""
-        text, notes = decode_html(data, source)
-        tree = parse_html(text)
-        markdown = main_text(tree)
-        return LoadedDocument(
-            text=markdown.text,
-            title=_title(tree, markdown),
-            anchors=markdown.anchors,
-            metadata=_fields(tree),
-            notes=notes,
-        )
+def read_html(data: bytes, source: str) -> LoadedDocument:
+    """Return a page's main text as Markdown; all text where it has only navigation."""
+    text, notes = decode_html(data, source)
+    tree = parse_html(text)
+    markdown = main_text(tree)
+    return LoadedDocument(
+        text=markdown.text,
+        title=_title(tree, markdown),
+        anchors=markdown.anchors,
+        metadata=_fields(tree),
+        notes=notes,
+    )
 
 
 def decode_html(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:

@@ -18,60 +18,45 @@ _MAX_OUTPUT: Final = 2_000
 """Characters that are kept of one output of a notebook's cell."""
 
 
-class JsonLoader:
-    """Loads ``.json``: each object of a list is a record with its fields; nested ones are named by their path."""
-
-    name = "json/1"
-    media_type = "text/plain"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the records with an empty line between them."""
-        text, notes = decode_text(data, source)
-        value = parse_json(text, source)
-        return LoadedDocument(text="\n\n".join(value_records(value, source)), title=_title(value), notes=notes)
+def read_json(data: bytes, source: str) -> LoadedDocument:
+    """Return a record for each object of a list; nested objects are named by their path."""
+    text, notes = decode_text(data, source)
+    value = parse_json(text, source)
+    return LoadedDocument(text="\n\n".join(value_records(value, source)), title=_title(value), notes=notes)
 
 
-class JsonLinesLoader:
-    """Loads ``.jsonl`` and ``.ndjson``: a record for each line."""
-
-    name = "jsonl/2"
-    media_type = "text/plain"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return a line for each record; a line that is no JSON raises ``LoadError``."""
-        text, notes = decode_text(data, source)
-        parts: list[str] = []
-        lines: list[tuple[int, int]] = []
-        length = 0
-        for number, line in enumerate(text.split("\n"), start=1):
-            if not line.strip():
-                continue
-            record = "\n\n".join(value_records(parse_json(line, source, f"line {number}"), source))
-            if record:
-                parts.append(record)
-                lines.append((length, number))
-                length += len(record) + 1
-        return LoadedDocument(text="\n".join(parts), lines=tuple(lines), notes=notes)
+def read_jsonl(data: bytes, source: str) -> LoadedDocument:
+    """Return a line for each record; a line that is no JSON raises ``LoadError``."""
+    text, notes = decode_text(data, source)
+    parts: list[str] = []
+    lines: list[tuple[int, int]] = []
+    length = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        record = "\n\n".join(value_records(parse_json(line, source, f"line {number}"), source))
+        if record:
+            parts.append(record)
+            lines.append((length, number))
+            length += len(record) + 1
+    return LoadedDocument(text="\n".join(parts), lines=tuple(lines), notes=notes)
 
 
-class NotebookLoader:
-    """Loads ``.ipynb``: text cells as they are, code cells as blocks of code, the text of outputs indented below."""
+def read_ipynb(data: bytes, source: str) -> LoadedDocument:
+    """Return the cells of a notebook in their order, without the pictures among the outputs.
 
-    name = "ipynb/2"
-    media_type = "text/markdown"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the cells in their order; pictures among the outputs are left out."""
-        text, notes = decode_text(data, source)
-        notebook = parse_json(text, source)
-        if not isinstance(notebook, dict):
-            raise LoadError(source, "not a notebook")
-        worksheets = notebook.get("worksheets")  # of version 3
-        cells = notebook.get("cells") or [cell for sheet in _objects(worksheets) for cell in sheet.get("cells", ())]
-        language = _language(notebook)
-        parts = [part for cell in _objects(cells) for part in _cell_parts(cell, language)]
-        whole = "\n\n".join(parts)
-        return LoadedDocument(text=whole, title=first_heading(whole), notes=notes)
+    Text cells stand as they are, code cells as blocks of code, the text of outputs indented below.
+    """
+    text, notes = decode_text(data, source)
+    notebook = parse_json(text, source)
+    if not isinstance(notebook, dict):
+        raise LoadError(source, "not a notebook")
+    worksheets = notebook.get("worksheets")  # of version 3
+    cells = notebook.get("cells") or [cell for sheet in _objects(worksheets) for cell in sheet.get("cells", ())]
+    language = _language(notebook)
+    parts = [part for cell in _objects(cells) for part in _cell_parts(cell, language)]
+    whole = "\n\n".join(parts)
+    return LoadedDocument(text=whole, title=first_heading(whole), notes=notes)
 
 
 def parse_json(text: str, source: str, place: str = "") -> Any:

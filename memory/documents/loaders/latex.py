@@ -42,41 +42,35 @@ _NO_MARKS: Final = {0xE000: None, 0xE001: None}
 """Characters of private use that mark what is kept as it is written, and may themselves be in a file."""
 
 
-class LatexLoader:
-    """Loads ``.tex``."""
+def read_latex(data: bytes, source: str) -> LoadedDocument:
+    """Return the body as Markdown; what stands before it gives the title alone."""
+    text, notes = decode_text(data, source)
+    kept: list[str] = []
 
-    name = "latex/1"
-    media_type = "text/markdown"
+    def keep(passage: str) -> str:
+        kept.append(passage)
+        return f"\ue000{len(kept) - 1}\ue001"
 
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the body as Markdown; what stands before it gives the title alone."""
-        text, notes = decode_text(data, source)
-        kept: list[str] = []
+    def restored(passage: str) -> str:
+        return _KEPT.sub(lambda match: restored(kept[int(match[1])]), passage)
 
-        def keep(passage: str) -> str:
-            kept.append(passage)
-            return f"\ue000{len(kept) - 1}\ue001"
-
-        def restored(passage: str) -> str:
-            return _KEPT.sub(lambda match: restored(kept[int(match[1])]), passage)
-
-        text = text.translate(_NO_MARKS)
-        text = _VERBATIM.sub(lambda match: keep(f"\n\n```\n{match['code']}\n```\n\n"), text)
-        text = _COMMENT.sub("", text)
-        title = _TITLE.search(text)
-        begin, end = text.find("\\begin{document}"), text.rfind("\\end{document}")
-        body = text[begin + 16 if begin >= 0 else 0 : end if end >= 0 else len(text)]
-        body = _MATH.sub(lambda match: keep(match[0]), _TITLE.sub("", body))
-        body = _HEADING.sub(lambda match: f"\n\n{'#' * _LEVELS[match[1]]} {' '.join(match[2].split())}\n\n", body)
-        body = _CODE.sub(lambda match: keep(f"`{match['code']}`"), body)
-        body = _plain(_ITEM.sub(lambda match: f"\n- {match[1] + ': ' if match[1] else ''}", _LINK.sub(r"\1", body)))
-        body = re.sub(r"[ \t]*\n[ \t]*", "\n", body)
-        body = restored(body)
-        return LoadedDocument(
-            text=re.sub(r"\n{3,}", "\n\n", body).strip(),
-            title=" ".join(_plain(title[1]).split()) if title is not None else "",
-            notes=notes,
-        )
+    text = text.translate(_NO_MARKS)
+    text = _VERBATIM.sub(lambda match: keep(f"\n\n```\n{match['code']}\n```\n\n"), text)
+    text = _COMMENT.sub("", text)
+    title = _TITLE.search(text)
+    begin, end = text.find("\\begin{document}"), text.rfind("\\end{document}")
+    body = text[begin + 16 if begin >= 0 else 0 : end if end >= 0 else len(text)]
+    body = _MATH.sub(lambda match: keep(match[0]), _TITLE.sub("", body))
+    body = _HEADING.sub(lambda match: f"\n\n{'#' * _LEVELS[match[1]]} {' '.join(match[2].split())}\n\n", body)
+    body = _CODE.sub(lambda match: keep(f"`{match['code']}`"), body)
+    body = _plain(_ITEM.sub(lambda match: f"\n- {match[1] + ': ' if match[1] else ''}", _LINK.sub(r"\1", body)))
+    body = re.sub(r"[ \t]*\n[ \t]*", "\n", body)
+    body = restored(body)
+    return LoadedDocument(
+        text=re.sub(r"\n{3,}", "\n\n", body).strip(),
+        title=" ".join(_plain(title[1]).split()) if title is not None else "",
+        notes=notes,
+    )
 
 
 def _plain(text: str) -> str:

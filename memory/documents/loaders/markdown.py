@@ -111,29 +111,23 @@ def _parse_scalar(text: str) -> str:
     return text.split(" #", 1)[0].rstrip()
 
 
-class MarkdownLoader:
-    """Loads ``.md`` and ``.markdown``."""
-
-    name = "markdown/3"
-    media_type = "text/markdown"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the file's text; ``body`` is where its front matter ends."""
-        text, notes = decode_text(data, source)
-        head = parse_front_matter(text)
-        title_field = head.fields.get("title")
-        prose = _CODE.sub("", text[head.end :])
-        links = _distinct(_NOTE_LINK.findall(prose))
-        metadata = {key: value for key, value in head.fields.items() if key not in ("title", "tags")}
-        return LoadedDocument(
-            text=text,
-            title=title_field if isinstance(title_field, str) else first_heading(text[head.end :]),
-            body=head.end,
-            lines=OWN_LINES,
-            tags=_distinct([*_read_tags(head.fields), *_INLINE_TAG.findall(prose)]),
-            metadata={"links": list(links), **metadata} if links else metadata,
-            notes=notes + head.notes,
-        )
+def read_markdown(data: bytes, source: str) -> LoadedDocument:
+    """Return Markdown as it is; ``body`` is where its front matter ends."""
+    text, notes = decode_text(data, source)
+    head = parse_front_matter(text)
+    title_field = head.fields.get("title")
+    prose = _CODE.sub("", text[head.end :])
+    links = _distinct(_NOTE_LINK.findall(prose))
+    metadata = {key: value for key, value in head.fields.items() if key not in ("title", "tags")}
+    return LoadedDocument(
+        text=text,
+        title=title_field if isinstance(title_field, str) else first_heading(text[head.end :]),
+        body=head.end,
+        lines=OWN_LINES,
+        tags=_distinct([*_read_tags(head.fields), *_INLINE_TAG.findall(prose)]),
+        metadata={"links": list(links), **metadata} if links else metadata,
+        notes=notes + head.notes,
+    )
 
 
 def first_heading(text: str) -> str:

@@ -15,7 +15,7 @@ from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocumen
 from tellback.memory.errors import LoadError
 
 PROGRAM: Final = "tesseract"
-RECOGNISED_FORMATS: Final = frozenset({"pdf", "picture"})
+RECOGNISED_FORMATS: Final = frozenset({"pdf", "ocr"})
 _MAX_LANGUAGES: Final = 3
 """Each further language takes its time on every page."""
 _NO_LANGUAGES: Final = frozenset({"osd", "equ"})
@@ -58,20 +58,11 @@ def _languages() -> str:
     return "+".join(languages[:_MAX_LANGUAGES]) or "eng"
 
 
-class PictureLoader:
-    """Loads pictures of text: ``.png``, ``.jpg``, ``.tif``."""
-
-    name = "ocr/1"
-    media_type = "text/plain"
-
-    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
-        self._seconds = limits.scan_seconds
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the recognised text; a picture without any is refused."""
-        if not ocr_installed():
-            raise LoadError(source, "a picture; its text is read where tesseract is installed")
-        text = picture_text(data, source, seconds=self._seconds)
-        if not text:
-            raise LoadError(source, "a picture without text")
-        return LoadedDocument(text=text, notes=("text recognised by tesseract",))
+def read_ocr(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> LoadedDocument:
+    """Return the recognised text of a picture; one without any is refused."""
+    if not ocr_installed():
+        raise LoadError(source, "a picture; its text is read where tesseract is installed")
+    text = picture_text(data, source, seconds=limits.scan_seconds)
+    if not text:
+        raise LoadError(source, "a picture without text")
+    return LoadedDocument(text=text, notes=("text recognised by tesseract",))

@@ -26,24 +26,15 @@ _LEFT_OUT: Final = frozenset(
 )
 
 
-class OdtLoader:
-    """Loads ``.odt``; tracked deletions, comments and tables of contents are left out."""
-
-    name = "odt/1"
-    media_type = "text/markdown"
-
-    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the document's text."""
-        archive = Archive(data, source, self._limits)
-        text = child(archive.xml("content.xml"), "body", "text")
-        page = Element("body", {}, _nodes(text, source, 0) if text is not None else [])
-        markdown = write_markdown(page)
-        fields = core_fields(archive.optional_xml("meta.xml"))
-        title = fields.pop("title", "") or markdown.first_heading
-        return LoadedDocument(text=markdown.text, title=title, metadata=fields)
+def read_odt(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> LoadedDocument:
+    """Return the text of a document without tracked deletions, comments and tables of contents."""
+    archive = Archive(data, source, limits)
+    text = child(archive.xml("content.xml"), "body", "text")
+    page = Element("body", {}, _nodes(text, source, 0) if text is not None else [])
+    markdown = write_markdown(page)
+    fields = core_fields(archive.optional_xml("meta.xml"))
+    title = fields.pop("title", "") or markdown.first_heading
+    return LoadedDocument(text=markdown.text, title=title, metadata=fields)
 
 
 def _nodes(parent: XmlElement, source: str, depth: int) -> list[Node]:

@@ -40,64 +40,55 @@ _PDFIUM: Final = threading.Lock()
 """Held while a file is read: pdfium is not thread-safe."""
 
 
-class PdfLoader:
-    """Loads ``.pdf`` by pypdfium2."""
+def read_pdf(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> LoadedDocument:
+    """Return the text of all pages, by pypdfium2, with their spans."""
+    if b"%PDF-" not in data[:1024]:
+        raise LoadError(source, "not a PDF file")
+    import pypdfium2
 
-    name = "pdf/2"
-    media_type = "application/pdf"
+    with _PDFIUM:
+        try:
+            document = pypdfium2.PdfDocument(data)
+        except pypdfium2.PdfiumError as error:
+            encrypted = error.err_code == _PASSWORD_NEEDED
+            reason = "encrypted; take the password off first" if encrypted else "not a readable PDF"
+            raise LoadError(source, reason) from error
+        with document:
+            return _read_pages(document, source, limits)
 
-    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
-        self._characters = limits.characters
-        self._scan_seconds = limits.scan_seconds
 
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the text of all pages with their spans."""
-        if b"%PDF-" not in data[:1024]:
-            raise LoadError(source, "not a PDF file")
-        import pypdfium2
-
-        with _PDFIUM:
-            try:
-                document = pypdfium2.PdfDocument(data)
-            except pypdfium2.PdfiumError as error:
-                encrypted = error.err_code == _PASSWORD_NEEDED
-                reason = "encrypted; take the password off first" if encrypted else "not a readable PDF"
-                raise LoadError(source, reason) from error
-            with document:
-                return self._read(document, source)
-
-    def _read(self, document: Any, source: str) -> LoadedDocument:
-        pages: list[list[PdfLine]] = []
-        characters = unreadable = recognised = unrecognised = 0
-        deadline = time.monotonic() + self._scan_seconds
-        recognises = ocr_installed()
-        for number in range(len(document)):
-            lines: list[PdfLine] = []
-            try:
-                with closing(document[number]) as page:
-                    lines = list(_page_lines(page))
-                    if not lines and recognises:
-                        lines = list(_recognised_lines(page, source, deadline))
-                        recognised += bool(lines)
-                        unrecognised += not lines and time.monotonic() > deadline
-            except Exception:  # a damaged page; the others are read
-                unreadable += 1
-            pages.append(lines)
-            characters += sum(len(line.text) for line in lines)
-            if characters > self._characters:
-                raise LoadError(source, f"more than {self._characters:,} characters of text")
-        text, spans = join_pages([_page_text(lines) for lines in without_running_heads(pages)])
-        if not text.strip():
-            reason = "no text in it" if recognises else "no text layer; a scan is read where tesseract is installed"
-            raise LoadError(source, reason)
-        title = clean_text(document.get_metadata_dict().get("Title", "")).strip()
-        counts = (
-            (unreadable, "damaged pages, left out"),
-            (recognised, "pages recognised by tesseract"),
-            (unrecognised, "scanned pages left out, since recognition took too long"),
-        )
-        notes = tuple(f"{name}: {count}" for count, name in counts if count)
-        return LoadedDocument(text=text, title=title, pages=spans, outline=_outline(document, text, spans), notes=notes)
+def _read_pages(document: Any, source: str, limits: LoadLimits) -> LoadedDocument:
+    pages: list[list[PdfLine]] = []
+    characters = unreadable = recognised = unrecognised = 0
+    deadline = time.monotonic() + limits.scan_seconds
+    recognises = ocr_installed()
+    for number in range(len(document)):
+        lines: list[PdfLine] = []
+        try:
+            with closing(document[number]) as page:
+                lines = list(_page_lines(page))
+                if not lines and recognises:
+                    lines = list(_recognised_lines(page, source, deadline))
+                    recognised += bool(lines)
+                    unrecognised += not lines and time.monotonic() > deadline
+        except Exception:  # a damaged page; the others are read
+            unreadable += 1
+        pages.append(lines)
+        characters += sum(len(line.text) for line in lines)
+        if characters > limits.characters:
+            raise LoadError(source, f"more than {limits.characters:,} characters of text")
+    text, spans = join_pages([_page_text(lines) for lines in without_running_heads(pages)])
+    if not text.strip():
+        reason = "no text in it" if recognises else "no text layer; a scan is read where tesseract is installed"
+        raise LoadError(source, reason)
+    title = clean_text(document.get_metadata_dict().get("Title", "")).strip()
+    counts = (
+        (unreadable, "damaged pages, left out"),
+        (recognised, "pages recognised by tesseract"),
+        (unrecognised, "scanned pages left out, since recognition took too long"),
+    )
+    notes = tuple(f"{name}: {count}" for count, name in counts if count)
+    return LoadedDocument(text=text, title=title, pages=spans, outline=_outline(document, text, spans), notes=notes)
 
 
 @dataclass(frozen=True, slots=True)

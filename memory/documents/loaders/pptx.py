@@ -17,24 +17,15 @@ _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})
 _TITLES: Final = frozenset({"title", "ctrTitle"})
 
 
-class PptxLoader:
-    """Loads ``.pptx``."""
-
-    name = "pptx/1"
-    media_type = "text/markdown"
-
-    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the text of all slides in their order; their numbers are the pages."""
-        archive = Archive(data, source, self._limits)
-        slides = [write_markdown(grouped(slide)) for slide in _slides(archive)]
-        text, pages = join_parts([slide.text for slide in slides])
-        fields = core_fields(archive.optional_xml("docProps/core.xml"))
-        title = next((slide.first_heading for slide in slides if slide.first_heading), "")
-        title = fields.pop("title", "").replace("PowerPoint Presentation", "") or title
-        return LoadedDocument(text=text, title=title, pages=pages, metadata=fields)
+def read_pptx(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> LoadedDocument:
+    """Return the text of all slides in their order; their numbers are the pages."""
+    archive = Archive(data, source, limits)
+    slides = [write_markdown(grouped(slide)) for slide in _slides(archive)]
+    text, pages = join_parts([slide.text for slide in slides])
+    fields = core_fields(archive.optional_xml("docProps/core.xml"))
+    title = next((slide.first_heading for slide in slides if slide.first_heading), "")
+    title = fields.pop("title", "").replace("PowerPoint Presentation", "") or title
+    return LoadedDocument(text=text, title=title, pages=pages, metadata=fields)
 
 
 def join_parts(parts: Iterable[str]) -> tuple[str, tuple[tuple[int, int], ...]]:

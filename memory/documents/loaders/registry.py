@@ -1,19 +1,18 @@
 """The registry of loaders: chosen by a file's ending, and by its content where the ending is silent or wrong.
 
-A new format is a loader and a line in ``FORMATS``. A user's own loader is registered under an ending and read in this
-process; those of formats that are parsed by code which hostile bytes could break run in workers.
+A new format is a function that reads it and a line in ``FORMATS``. A user's own loader is registered under an ending
+and runs in this process; formats that are parsed by code which hostile bytes could break are read in workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final
 
 from tellback.memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, Loader, LoadLimits, UnknownFormat
 from tellback.memory.documents.loaders.content import is_binary, known_content
@@ -23,15 +22,19 @@ from tellback.vectorstore import MissingExtra
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Format that is read: the class of its loader, by its module in this folder, and the endings that name it.
+    """Format that is read, by ``read_NAME`` in a module of this folder, with the endings that name it.
 
-    An *isolated* one is parsed in a worker, a *limited* one is made with the limits; *library* is the module of the
-    extra ``docs`` that it needs. *media_types* are its names in the headers of web pages and mails.
+    *version* is raised when equal bytes come to give another text; *text* is the media type of that (see ``Loader``).
+    *module* is the format's name where it is not given. An *isolated* format is parsed in a worker, a *limited* one is
+    read with the limits; *library* is the module of the extra ``docs`` that it needs. *media_types* are its names in
+    the headers of web pages and mails.
     """
 
     name: str
-    loader: str
+    version: int
     endings: tuple[str, ...]
+    text: str = "text/plain"
+    module: str = ""
     isolated: bool = True
     limited: bool = False
     library: str = ""
@@ -49,58 +52,58 @@ _TEXT_ENDINGS: Final = (
     *(".txt", ".text", ".adoc", ".asciidoc", ".org", ".log", ".srt", ".vtt", ".diff", ".patch"),
     *(".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".css", ".scss", ".less", ".sass", ".styl"),
 )
+_MARKDOWN: Final = "text/markdown"
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+_OPEN_DOCUMENT: Final = "application/vnd.oasis.opendocument.text"
 FORMATS: Final = (
     Format(
-        "markdown",
-        "markdown:MarkdownLoader",
-        (".md", ".markdown", ".mdown", ".mkd"),
-        isolated=False,
-        media_types=("text/markdown",),
+        "markdown", 3, (".md", ".markdown", ".mdown", ".mkd"), _MARKDOWN, isolated=False, media_types=("text/markdown",)
     ),
-    Format("text", "text:TextLoader", _TEXT_ENDINGS, isolated=False, media_types=("text/plain",)),
-    Format("code", "code:CodeLoader", _CODE_ENDINGS, isolated=False),
+    Format("text", 2, _TEXT_ENDINGS, isolated=False, media_types=("text/plain",)),
+    Format("code", 1, _CODE_ENDINGS, "text/x-code", isolated=False),
     Format(
-        "html",
-        "html:HtmlLoader",
-        (".html", ".htm", ".xhtml", ".shtml"),
-        media_types=("text/html", "application/xhtml+xml"),
+        "html", 3, (".html", ".htm", ".xhtml", ".shtml"), _MARKDOWN, media_types=("text/html", "application/xhtml+xml")
     ),
     Format(
         "docx",
-        "docx:DocxLoader",
+        1,
         (".docx", ".docm", ".dotx"),
+        _MARKDOWN,
         limited=True,
-        media_types=("application/vnd.openxmlformats-officedocument.wordprocessingml.document",),
+        media_types=(f"{_OFFICE}.wordprocessingml.document",),
     ),
     Format(
         "pptx",
-        "pptx:PptxLoader",
+        1,
         (".pptx", ".pptm", ".ppsx"),
+        _MARKDOWN,
         limited=True,
-        media_types=("application/vnd.openxmlformats-officedocument.presentationml.presentation",),
+        media_types=(f"{_OFFICE}.presentationml.presentation",),
     ),
     Format(
         "xlsx",
-        "tables:XlsxLoader",
+        2,
         (".xlsx", ".xlsm"),
+        _MARKDOWN,
+        "tables",
         limited=True,
         library="openpyxl",
-        media_types=("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",),
+        media_types=(f"{_OFFICE}.spreadsheetml.sheet",),
     ),
-    Format("odt", "odt:OdtLoader", (".odt",), limited=True, media_types=("application/vnd.oasis.opendocument.text",)),
-    Format("epub", "epub:EpubLoader", (".epub",), limited=True, media_types=("application/epub+zip",)),
-    Format("mail", "mail:MailLoader", (".eml",), limited=True, media_types=("message/rfc822",)),
-    Format("mbox", "mail:MailboxLoader", (".mbox",), limited=True, media_types=("application/mbox",)),
-    Format("ipynb", "json_data:NotebookLoader", (".ipynb",), media_types=("application/x-ipynb+json",)),
-    Format("json", "json_data:JsonLoader", (".json",), media_types=("application/json",)),
-    Format("jsonl", "json_data:JsonLinesLoader", (".jsonl", ".ndjson"), media_types=("application/x-ndjson",)),
-    Format("csv", "tables:CsvLoader", (".csv", ".tsv", ".tab"), media_types=("text/csv", "text/tab-separated-values")),
-    Format("ics", "calendar:CalendarLoader", (".ics",), media_types=("text/calendar",)),
-    Format("latex", "latex:LatexLoader", (".tex", ".ltx"), media_types=("application/x-latex", "text/x-tex")),
-    Format("rtf", "rtf:RtfLoader", (".rtf",), library="striprtf", media_types=("application/rtf", "text/rtf")),
-    Format("picture", "ocr:PictureLoader", (), limited=True, media_types=("image/png", "image/jpeg", "image/tiff")),
-    Format("rst", "restructured_text:RestructuredTextLoader", (".rst", ".rest"), isolated=False),
-    Format("pdf", "pdf:PdfLoader", (".pdf",), limited=True, library="pypdfium2", media_types=("application/pdf",)),
+    Format("odt", 1, (".odt",), _MARKDOWN, limited=True, media_types=(_OPEN_DOCUMENT,)),
+    Format("epub", 1, (".epub",), _MARKDOWN, limited=True, media_types=("application/epub+zip",)),
+    Format("mail", 1, (".eml",), limited=True, media_types=("message/rfc822",)),
+    Format("mbox", 1, (".mbox",), module="mail", limited=True, media_types=("application/mbox",)),
+    Format("ipynb", 2, (".ipynb",), _MARKDOWN, "json_data", media_types=("application/x-ipynb+json",)),
+    Format("json", 1, (".json",), module="json_data", media_types=("application/json",)),
+    Format("jsonl", 2, (".jsonl", ".ndjson"), module="json_data", media_types=("application/x-ndjson",)),
+    Format("csv", 1, (".csv", ".tsv", ".tab"), module="tables", media_types=("text/csv", "text/tab-separated-values")),
+    Format("ics", 1, (".ics",), module="calendar", media_types=("text/calendar",)),
+    Format("latex", 1, (".tex", ".ltx"), _MARKDOWN, media_types=("application/x-latex", "text/x-tex")),
+    Format("rtf", 1, (".rtf",), library="striprtf", media_types=("application/rtf", "text/rtf")),
+    Format("ocr", 1, (), limited=True, media_types=("image/png", "image/jpeg", "image/tiff")),
+    Format("rst", 1, (".rst", ".rest"), _MARKDOWN, "restructured_text", isolated=False),
+    Format("pdf", 2, (".pdf",), "application/pdf", limited=True, library="pypdfium2", media_types=("application/pdf",)),
 )
 TEXT_FILE_NAMES: Final = frozenset(
     {"readme", "license", "licence", "copying", "authors", "changelog", "changes", "notice", "todo", "news"}
@@ -130,7 +133,7 @@ _UNREADABLE_ENDINGS: Final = MEDIA_ENDINGS | {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _FormatLoader:
     """Loader of a built-in *format* in this process, or in *workers*; *packed* bytes are gunzipped there first."""
 
@@ -139,26 +142,25 @@ class _FormatLoader:
     workers: WorkerPool | None = None
     packed: bool = False
 
-    @cached_property
-    def inner(self) -> Loader:
-        module, _, name = self.format.loader.partition(":")
-        loader = getattr(import_module(f"tellback.memory.documents.loaders.{module}"), name)
-        return cast("Loader", loader(self.limits) if self.format.limited else loader())
-
     @property
     def name(self) -> str:
-        return f"gzip/1 {self.inner.name}" if self.packed else self.inner.name
+        own = f"{self.format.name}/{self.format.version}"
+        return f"gzip/1 {own}" if self.packed else own
 
     @property
     def media_type(self) -> str:
-        return self.inner.media_type
+        return self.format.text
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
-        if self.format.library and find_spec(self.format.library) is None:
-            raise MissingExtra(f"reading {self.format.name.upper()} files", "docs")
+        known = self.format
+        if known.library and find_spec(known.library) is None:
+            raise MissingExtra(f"reading {known.name.upper()} files", "docs")
         if self.workers is not None:
-            return self.workers.load(self.format.name, data, source, packed=self.packed)
-        return self.inner.load(data, source)
+            return self.workers.load(known.name, data, source, packed=self.packed)
+        module = import_module(f"tellback.memory.documents.loaders.{known.module or known.name}")
+        read = getattr(module, f"read_{known.name}")
+        document: LoadedDocument = read(data, source, self.limits) if known.limited else read(data, source)
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ class LoaderRegistry:
                 known = _BY_ENDING.get(PurePath(path.stem).suffix.lower(), known)
             return self._loader(known)
         if by_name and ending in _RECOGNISED_ENDINGS:
-            return self._loader(_BY_NAME["picture"])
+            return self._loader(_BY_NAME["ocr"])
         if ending in _UNREADABLE_ENDINGS:
             return Unreadable(_UNREADABLE_ENDINGS[ending])
         if path.name.lower() in TEXT_FILE_NAMES:

@@ -33,17 +33,11 @@ _LINK: Final = re.compile(r"`([^`<]+?)[ \t]*<[^`>]*>`__?")
 _REFERENCE: Final = re.compile(r"(?<![`\w])`([^`\n]+?)`_{0,2}(?!\w)|(?<!\w)(\|)(\w[^|\n]*)\|_?")
 
 
-class RestructuredTextLoader:
-    """Loads ``.rst``; comments and directives without words are left out."""
-
-    name = "rst/1"
-    media_type = "text/markdown"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the text as Markdown with the same lines."""
-        text, notes = decode_text(data, source)
-        converted = to_markdown(text)
-        return LoadedDocument(text=converted, title=first_heading(converted), lines=OWN_LINES, notes=notes)
+def read_rst(data: bytes, source: str) -> LoadedDocument:
+    """Return the text as Markdown with the same lines, without comments and directives without words."""
+    text, notes = decode_text(data, source)
+    converted = to_markdown(text)
+    return LoadedDocument(text=converted, title=first_heading(converted), lines=OWN_LINES, notes=notes)
 
 
 def to_markdown(text: str) -> str:

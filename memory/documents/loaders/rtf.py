@@ -11,20 +11,14 @@ _BLANKS = re.compile(r"[ \t\u00a0]+$", re.MULTILINE)
 _TITLE = re.compile(rb"\{\\title\s+([^{}\\]+)\}")
 
 
-class RtfLoader:
-    """Loads ``.rtf``; each line of the document becomes a paragraph."""
+def read_rtf(data: bytes, source: str) -> LoadedDocument:
+    """Return the text of a document, each of its lines as a paragraph."""
+    from striprtf.striprtf import rtf_to_text
 
-    name = "rtf/1"
-    media_type = "text/plain"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the text of the document."""
-        from striprtf.striprtf import rtf_to_text
-
-        if not data.lstrip().startswith(b"{\\rtf"):
-            raise LoadError(source, "not an RTF file")
-        text = _BLANKS.sub("", rtf_to_text(data.decode("latin-1"), errors="replace")).strip()
-        title = _TITLE.search(data[:4096])
-        return LoadedDocument(
-            text=re.sub(r"\n+", "\n\n", text), title=title[1].decode("latin-1").strip() if title is not None else ""
-        )
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise LoadError(source, "not an RTF file")
+    text = _BLANKS.sub("", rtf_to_text(data.decode("latin-1"), errors="replace")).strip()
+    title = _TITLE.search(data[:4096])
+    return LoadedDocument(
+        text=re.sub(r"\n+", "\n\n", text), title=title[1].decode("latin-1").strip() if title is not None else ""
+    )

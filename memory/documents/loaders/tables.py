@@ -20,33 +20,30 @@ _SAMPLE_ROWS: Final = 20
 _SAMPLE: Final = 65_536
 
 
-class CsvLoader:
-    """Loads ``.csv`` and ``.tsv``; the delimiter is recognised, and a first row of words names the columns."""
+def read_csv(data: bytes, source: str) -> LoadedDocument:
+    """Return a line for each row with the names of its columns.
 
-    name = "csv/1"
-    media_type = "text/plain"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return a line for each row with the names of its columns."""
-        text, notes = decode_text(data, source)
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
-        parts: list[str] = []
-        lines: list[tuple[int, int]] = []
-        length = 0
-        header: list[str] | None = None
-        try:
-            for number, (line, row) in enumerate(_numbered(reader)):
-                if number == 0 and (header := header_names(row)) is not None:
-                    continue
-                if record := write_record(named(header, row)):
-                    parts.append(record)
-                    lines.append((length, line))
-                    length += len(record) + 1
-        except csv.Error as error:
-            raise LoadError(source, f"line {reader.line_num} is not that of a table ({error})") from error
-        if header is not None and not parts:
-            parts = [", ".join(header)]
-        return LoadedDocument(text="\n".join(parts), lines=tuple(lines), notes=notes)
+    The delimiter is recognised, and a first row of words names the columns.
+    """
+    text, notes = decode_text(data, source)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    parts: list[str] = []
+    lines: list[tuple[int, int]] = []
+    length = 0
+    header: list[str] | None = None
+    try:
+        for number, (line, row) in enumerate(_numbered(reader)):
+            if number == 0 and (header := header_names(row)) is not None:
+                continue
+            if record := write_record(named(header, row)):
+                parts.append(record)
+                lines.append((length, line))
+                length += len(record) + 1
+    except csv.Error as error:
+        raise LoadError(source, f"line {reader.line_num} is not that of a table ({error})") from error
+    if header is not None and not parts:
+        parts = [", ".join(header)]
+    return LoadedDocument(text="\n".join(parts), lines=tuple(lines), notes=notes)
 
 
 def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
@@ -73,40 +70,31 @@ def _delimiter(text: str) -> str:
     return max(_DELIMITERS, key=columns)
 
 
-class XlsxLoader:
-    """Loads ``.xlsx``: a section for each sheet, a line for each row; of a formula its last value is read."""
+def read_xlsx(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> LoadedDocument:
+    """Return a section for each visible sheet, a line for each row; of a formula its last value is read."""
+    from openpyxl import load_workbook
 
-    name = "xlsx/2"
-    media_type = "text/markdown"
-
-    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the rows of all visible sheets."""
-        from openpyxl import load_workbook
-
-        archive = Archive(data, source, self._limits)
-        for name in archive.names:
-            if name.endswith((".xml", ".rels")):
-                archive.checked_xml(name)
-        workbook = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-        fields = core_fields(archive.optional_xml("docProps/core.xml"))
-        title = fields.pop("title", "")
-        parts: list[str] = []
-        lines: list[tuple[int, int]] = []
-        length = 0
-        for sheet in workbook.worksheets:
-            if sheet.sheet_state != "visible":
-                continue
-            records = list(_row_records(sheet.iter_rows(values_only=True)))
-            for number, (row, record) in enumerate(records):
-                part = f"# {sheet.title}\n{record}" if number == 0 else record
-                part += "\n\n" if number == len(records) - 1 else "\n"
-                parts.append(part)
-                lines.append((length, max(row - 1, 1) if number == 0 else row))  # the heading is one line above it
-                length += len(part)
-        return LoadedDocument(text="".join(parts).rstrip(), title=title, lines=tuple(lines), metadata=fields)
+    archive = Archive(data, source, limits)
+    for name in archive.names:
+        if name.endswith((".xml", ".rels")):
+            archive.checked_xml(name)
+    workbook = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    fields = core_fields(archive.optional_xml("docProps/core.xml"))
+    title = fields.pop("title", "")
+    parts: list[str] = []
+    lines: list[tuple[int, int]] = []
+    length = 0
+    for sheet in workbook.worksheets:
+        if sheet.sheet_state != "visible":
+            continue
+        records = list(_row_records(sheet.iter_rows(values_only=True)))
+        for number, (row, record) in enumerate(records):
+            part = f"# {sheet.title}\n{record}" if number == 0 else record
+            part += "\n\n" if number == len(records) - 1 else "\n"
+            parts.append(part)
+            lines.append((length, max(row - 1, 1) if number == 0 else row))  # the heading is one line above it
+            length += len(part)
+    return LoadedDocument(text="".join(parts).rstrip(), title=title, lines=tuple(lines), metadata=fields)
 
 
 def _row_records(rows: Iterable[Sequence[object]]) -> Iterator[tuple[int, str]]:

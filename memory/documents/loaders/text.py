@@ -60,13 +60,7 @@ def _decode_unicode(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
         return text, ("not UTF-8; read as Windows-1252",)
 
 
-class TextLoader:
-    """Loads what is text and has no structure that we read."""
-
-    name = "text/2"
-    media_type = "text/plain"
-
-    def load(self, data: bytes, source: str) -> LoadedDocument:
-        """Return the file's text; it has no title."""
-        text, notes = decode_text(data, source)
-        return LoadedDocument(text=text, lines=OWN_LINES, notes=notes)
+def read_text(data: bytes, source: str) -> LoadedDocument:
+    """Return text that has no structure that we read; it has no title."""
+    text, notes = decode_text(data, source)
+    return LoadedDocument(text=text, lines=OWN_LINES, notes=notes)
