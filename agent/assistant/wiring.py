@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tellback.agent.agent_memory import PassageRetriever
     from tellback.agent.context.line_writer import LineWriter
     from tellback.agent.context.section_writer import SectionWriter
+    from tellback.agent.context_items import AnswerCitation
     from tellback.agent.desk.desk import MemoryDesk, Room
     from tellback.agent.mcp.client import McpTools
     from tellback.agent.mcp.settings import McpServer
@@ -106,11 +107,27 @@ class OpenedMemory:
         names = await self.knowledge().collections() if collection is None else (collection,)
         return [self.knowledge(name) for name in names]
 
+    async def document_bases(self, collection: str | None = None) -> Sequence[KnowledgeBase]:
+        """Return the knowledge bases whose files may be on this machine: none of a memory on a server."""
+        return await self.knowledge_bases(collection) if self.settings.remote_memory is None else ()
+
+    async def locations(self, citations: Sequence[AnswerCitation]) -> list[str | None]:
+        """Return the path or address of the document that each of *citations* is from; None for a memory."""
+        bases = await self.document_bases()
+        return [await _location(bases, item) for item in citations]
+
     async def close(self) -> None:
         """Release the memory file and the connections."""
         await self.memory.close()
         if self.client is not None:
             await self.client.aclose()
+
+
+async def _location(bases: Sequence[KnowledgeBase], item: AnswerCitation) -> str | None:
+    for knowledge in bases if item.source else ():
+        if len(bases) == 1 or await knowledge.passage(item.id) is not None:
+            return await knowledge.locate(item.source)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +215,10 @@ def open_assistant(
     return _make_assistant(opened, provider, reads_only=reads_only, attached=attached)
 
 
-def assistant_around(opened: OpenedMemory) -> Assistant:
-    """Return the assistant around a memory that is open; whoever opened it closes it."""
+def assistant_around(opened: OpenedMemory, *, reads_only: bool = False) -> Assistant:
+    """Return the assistant around a memory that is open, as ``open_assistant``; whoever opened it closes it."""
     client = make_http_client(opened.settings) if opened.settings.model is not None else None
-    return _make_assistant(opened, make_provider(opened.settings, client), reads_only=False, attached=None)
+    return _make_assistant(opened, make_provider(opened.settings, client), reads_only=reads_only, attached=None)
 
 
 async def change_assistant(

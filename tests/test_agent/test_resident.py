@@ -106,9 +106,11 @@ def told(tellback: CommandLine) -> CommandLine:
         ("recall", "When was the boiler serviced?", "-k", "1", "--full"),
         ("recall", "Where does Ana live?", "--around", "1", "--as-of", "2027-01-01"),
         ("search", "a submarine"),
+        ("ask", "Where does Ana live?"),
+        ("ask", "When was the boiler serviced?", "--json"),
     ],
 )
-def test_a_recall_prints_the_same_bytes_as_in_a_process_of_its_own(
+def test_a_question_prints_the_same_bytes_as_in_a_process_of_its_own(
     arguments: tuple[str, ...], told: CommandLine, resident: Resident, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_server = told(*arguments)

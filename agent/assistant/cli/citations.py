@@ -30,6 +30,7 @@ from tellback.agent.assistant.cli.output import (
 from tellback.agent.assistant.cli.short_ids import resolve_id
 
 if TYPE_CHECKING:
+    from tellback.agent.assistant.config import AssistantSettings
     from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.agent.context_items import AnswerCitation
     from tellback.memory import KnowledgeBase, Passage
@@ -41,15 +42,15 @@ _MOST_UP: Final = 3
 """Most folders up in a relative path; beyond that the absolute path is easier to read."""
 
 
-async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitation]) -> list[str]:
-    """Return a line for each of *citations*, safe to print; on a terminal it links to the place.
+def citation_lines(
+    settings: AssistantSettings, citations: Sequence[AnswerCitation], locations: Sequence[str | None]
+) -> list[str]:
+    """Return a line for each of *citations*, safe to print; on a terminal it links to its place in *locations*.
 
     Their numbers are kept for ``tellback show``.
     """
-    bases = await _bases(opened)
     lines = []
-    for item in citations:
-        location = await _location(bases, item)
+    for item, location in zip(citations, locations, strict=True):
         if location is None:
             lines.append(f"[{item.number}] {one_line(item.where)}")
         else:
@@ -57,21 +58,8 @@ async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitatio
             lines.append(f"[{item.number}] {_link(words, _uri(location, item.page, item.anchor))}")
     marked = {item.number: f"{item.id}:{item.span[0]}-{item.span[1]}" for item in citations}
     if marked:
-        keep_listing("citations", opened.settings, [marked.get(number, "") for number in range(1, max(marked) + 1)])
+        keep_listing("citations", settings, [marked.get(number, "") for number in range(1, max(marked) + 1)])
     return lines
-
-
-async def _bases(opened: OpenedMemory, collection: str | None = None) -> Sequence[KnowledgeBase]:
-    """Return the knowledge bases whose files may be on this machine: none of a memory on a server."""
-    return await opened.knowledge_bases(collection) if opened.settings.remote_memory is None else ()
-
-
-async def _location(bases: Sequence[KnowledgeBase], item: AnswerCitation) -> str | None:
-    """Return the path or address of *item*'s document in the collection that holds the passage; None for a memory."""
-    for knowledge in bases if item.source else ():
-        if len(bases) == 1 or await knowledge.passage(item.id) is not None:
-            return await knowledge.locate(item.source)
-    return None
 
 
 def path_from_here(location: str) -> str:
@@ -146,7 +134,7 @@ def _find(opened: OpenedMemory, word: str, around: int, collection: str | None) 
 
     *word* is a number in the last answer, an id, or a file with a line or a page.
     """
-    bases = run(_bases(opened, collection))
+    bases = run(opened.document_bases(collection))
     number = _NUMBER.fullmatch(word)
     word = f"#{number[1]}" if number is not None else word
     start, end = 0, 0

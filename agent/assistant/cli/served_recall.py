@@ -1,4 +1,4 @@
-"""Recall by a resident server, where one runs: its answer as the values of a recall here."""
+"""Recall and answers by a resident server, where one runs, as the values of those made here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tellback.agent.results import RunResult
     from tellback.memory import RecallOptions, RecallResult
 
 
@@ -38,3 +39,18 @@ def served_recall(flags: Mapping[str, Any], question: str, k: int, options: Reca
     }
     answer = ask_server("/recall", {"question": question, "k": k, "options": given}, flags)
     return None if answer is None else ServedRecall(answer["found"], answer["left_out"], answer["language"])
+
+
+def served_answer(flags: Mapping[str, Any], question: str) -> tuple[RunResult, Sequence[str | None]] | None:
+    """Return the answer of a server that runs, and the location of each citation; None as ``served_recall``."""
+    from tellback.agent.assistant.resident.client import ask_server
+
+    answer = ask_server("/ask", {"question": question}, flags)
+    if answer is None:
+        return None
+    from pydantic import TypeAdapter
+
+    from tellback.agent.results import RunResult
+
+    result: RunResult = TypeAdapter(RunResult).validate_python(answer["result"])
+    return result, answer["locations"]

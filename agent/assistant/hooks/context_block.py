@@ -35,16 +35,17 @@ def context_block(
     mark = unused_mark([line for item in items for line in (item.id, item.text)], "\n".join(item.id for item in items))
     opening, closing = f'<{BLOCK_TAG} mark="{mark}">\n{heading}', f"</{BLOCK_TAG} {mark}>"
     room = tokens - count(f"{opening}\n{closing}\n")
-    shown: list[ContextItem] = []
+    shown: list[tuple[ContextItem, str]] = []
     for item in with_standing(items):
-        cost = count(item_line(item) + "\n")
+        line = item_line(item)
+        cost = count(line + "\n")
         if cost <= room:
             room -= cost
-            shown.append(item)
+            shown.append((item, line))
     if not shown:
         return "", ()
-    shown.sort(key=lambda item: item.date or _EARLIEST, reverse=True)
-    return "\n".join([opening, *map(item_line, shown), closing]), tuple(shown)
+    shown.sort(key=lambda pair: pair[0].date or _EARLIEST, reverse=True)
+    return "\n".join([opening, *(line for _, line in shown), closing]), tuple(item for item, _ in shown)
 
 
 def item_line(item: ContextItem) -> str:

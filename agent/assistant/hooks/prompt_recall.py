@@ -12,7 +12,7 @@ from tellback.agent.assistant.clients.typed_text import split_pasted
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
 from tellback.agent.context_items import ContextItem, item_from_hit
-from tellback.memory import LongTermMemory
+from tellback.memory import LongTermMemory, Memory
 from tellback.memory.internals import UtteranceKind, analyze_text, run_in_thread
 from tellback.vectorstore import Filter
 
@@ -47,7 +47,7 @@ async def recall_for_prompt(
     )
     ids = [hit.memory.id for hit in result]
     unwanted = await run_in_thread(partial(memory.given.not_useful, settings.namespace, question, ids))
-    hits = [hit for hit in result if hit.memory.id not in unwanted and not _is_small_talk(hit.memory.text)]
+    hits = [hit for hit in result if hit.memory.id not in unwanted and not _is_of_small_talk(hit.memory)]
     items = [replace(item_from_hit(hit, 0), text=hit.passage or hit.memory.text) for hit in hits]
     kept, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
     found = {hit.memory.id: hit.memory for hit in result}
@@ -80,6 +80,11 @@ def with_newest(kept: Sequence[ContextItem], found: Sequence[ContextItem]) -> li
             given.setdefault(newest.id, newest)
             given.setdefault(item.id, item)
     return list(given.values())
+
+
+def _is_of_small_talk(memory: Memory) -> bool:
+    """Return whether *memory* is small talk: as it was told when it was kept, since the analysis takes milliseconds."""
+    return _is_small_talk(memory.text) if memory.utterance is None else memory.utterance is UtteranceKind.SMALL_TALK
 
 
 def _is_small_talk(text: str) -> bool:

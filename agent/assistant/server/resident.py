@@ -31,6 +31,7 @@ from tellback.agent.assistant.upkeep import start_upkeep
 from tellback.memory import run_sync
 
 if TYPE_CHECKING:
+    from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.agent.http_listener import Message, Receive, Send
 
 REQUESTS_AT_ONCE: Final = 8
@@ -41,8 +42,10 @@ _QUIET: Final = 0.2
 _RELEASE_AFTER: Final = 300.0
 _KEPT_BYTES: Final = 300_000_000
 """Size of the process above which it closes the memories that were not used for five minutes."""
+_SENT: Final = {"ending", "text", "session", "citations", "abstain", "warnings", "notes", "tokens_exact"}
+"""Fields of an answer that a command shows."""
 _log = logging.getLogger("tellback.agent.assistant.resident")
-_Handler: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+_Handler: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 
 
 class ResidentServer:
@@ -65,7 +68,7 @@ class ResidentServer:
         self._slots = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._code: dict[str, str] = {}
         self._socket = file_stamp(path)
-        self._handlers: Mapping[str, _Handler] = {"/hook": self._hook, "/recall": self._recall}
+        self._handlers: Mapping[str, _Handler] = {"/hook": self._hook, "/recall": self._recall, "/ask": self._ask}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request; 409: the code was changed, 404: the process that asks runs it itself."""
@@ -125,6 +128,14 @@ class ResidentServer:
         result = FoundMemories.of(found).model_dump()
         left_out = [omitted.reason for omitted in found.left_out]
         return {"found": result, "left_out": left_out, "language": language}
+
+    def _ask(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Answer a question by quotes; None where a model answers: its process shows how far it is, and stops it."""
+        settings = self._settings(request)
+        if settings.model is not None:
+            return None
+        with self.pool.lend(settings, create=False) as opened:
+            return run_sync(_answer(opened, request["question"]))
 
     def _settings(self, request: Mapping[str, Any]) -> AssistantSettings:
         """Return the settings of the process that asks."""
@@ -195,6 +206,21 @@ class ResidentServer:
             "memories": self.pool.open_paths(),
             "folder": wire.PACKAGES,
         }
+
+
+async def _answer(opened: OpenedMemory, question: str) -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    from tellback.agent.assistant.wiring import assistant_around
+    from tellback.agent.results import RunResult
+
+    assistant = assistant_around(opened, reads_only=True)
+    try:
+        result = await assistant.agent.run(question, store=False)
+        locations = await opened.locations(result.citations)
+    finally:
+        await assistant.agent.aclose()
+    return {"result": TypeAdapter(RunResult).dump_python(result, include=_SENT, mode="json"), "locations": locations}
 
 
 async def _request(receive: Receive) -> dict[str, Any] | None:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from tellback.agent.assistant.cli.citations import citation_lines
-from tellback.agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
+from tellback.agent.assistant.cli.command_context import (
+    compute_in_one_thread,
+    global_options,
+    opened_assistant,
+    run,
+)
 from tellback.agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
 from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
 from tellback.agent.assistant.cli.options import (
@@ -27,6 +32,7 @@ from tellback.agent.assistant.cli.options import (
 from tellback.agent.assistant.cli.output import print_json, print_line, print_note, print_text
 from tellback.agent.assistant.cli.profile import profile as show_profile
 from tellback.agent.assistant.cli.prompts import read_text_argument
+from tellback.agent.assistant.cli.served_recall import served_answer
 from tellback.agent.assistant.cli.waiting import WaitingStatus, show_wait
 from tellback.agent.assistant.conversation.plain_requests import asks_for_profile
 
@@ -65,14 +71,20 @@ def ask(
     if asks_for_profile(words) and not (json or files or tag or source or type or collection):
         show_profile(context, every=False, rules=False, json=False)
         return
-    attachments = Attachments()
-    with opened_assistant(context, reads_only=True, attached=attachments if files else None) as assistant:
-        where = chosen_documents(assistant.opened, source, type, modified_since, modified_until, collection=collection)
-        collections = None if collection is None else (collection,)
-        options = MemoryOptions(where=where, tags=tuple(tag or ()), collections=collections)
-        result = run(_answer(assistant, words, attachments, files, options, WaitingStatus(shown=not json)))
-        model = assistant.opened.settings.model
-        lines = [] if json else run(citation_lines(assistant.opened, result.citations))
+    is_narrow = any((files, tag, source, type, modified_since, modified_until, collection))
+    served = None if is_narrow else served_answer(global_options(context).flags, words)
+    if served is not None:
+        result, locations = served
+        settings = global_options(context).configuration().settings
+    else:
+        attachments = Attachments()
+        with opened_assistant(context, reads_only=True, attached=attachments if files else None) as assistant:
+            opened = assistant.opened
+            where = chosen_documents(opened, source, type, modified_since, modified_until, collection=collection)
+            collections = None if collection is None else (collection,)
+            options = MemoryOptions(where=where, tags=tuple(tag or ()), collections=collections)
+            result = run(_answer(assistant, words, attachments, files, options, WaitingStatus(shown=not json)))
+            settings, locations = opened.settings, run(opened.locations(result.citations))
     if json:
         print_json(
             {
@@ -80,7 +92,7 @@ def ask(
                 "answer": result.text,
                 "citations": result.citations,
                 "abstain": result.abstain,
-                "model": model,
+                "model": settings.model,
                 "ending": result.ending,
                 "tokens_exact": result.tokens_exact,
                 "warnings": result.warnings,
@@ -92,7 +104,7 @@ def ask(
         print_text(result.text)
         if result.citations:
             print_text()
-        for cited in lines:
+        for cited in citation_lines(settings, result.citations, locations):
             print_line(cited)
         for warning in (*result.warnings, *(() if files else result.notes)):
             if warning.lower() not in result.text.lower():  # an answer by quotes states its doubt itself

@@ -205,7 +205,7 @@ def _sources(chat: ChatSession, rest: str) -> None:
     if not citations:
         print_note("the last answer cites nothing")
         return
-    lines = run(citation_lines(chat.opened, citations))
+    lines = citation_lines(chat.opened.settings, citations, run(chat.opened.locations(citations)))
     for line, citation in zip(lines, citations, strict=True):
         typer.echo(line)
         print_text(hang("    ", one_line(citation.quote)))

@@ -60,7 +60,8 @@ async def stream_turn(
 
 async def _print_origins(assistant: Assistant, turn: TurnEnded, *, interactive: bool) -> None:
     """Print the citations, the warnings, and on a terminal the line about the turn."""
-    for cited in await citation_lines(assistant.opened, turn.result.citations):
+    opened, citations = assistant.opened, turn.result.citations
+    for cited in citation_lines(opened.settings, citations, await opened.locations(citations)):
         print_line(cited)
     summary = turn_line(turn, unsaved=assistant.agent.unsaved) if interactive else ""
     reason = turn.result.stored[0].reason if turn.result.stored else ""
