@@ -6,17 +6,18 @@ in how they show what comes back.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 from tellback.agent.desk.consent import ClientProgram, ConfirmationTokens, Person, Question, Requester, document_of
 from tellback.agent.errors import ToolFailed, shorten
 from tellback.memory import ArgumentError, Memory, NoSuchMemory, Receipt, Trust
-from tellback.memory.internals import ORIGIN, analyze_text
+from tellback.memory.internals import ORIGIN, analyze_text, run_in_thread
 
 if TYPE_CHECKING:
     from tellback.memory import LongTermMemory, RecallOptions, RecallResult, Report
@@ -142,6 +143,17 @@ class MemoryDesk:
         if not shown:
             raise NoSuchMemory(id)
         return replace(found, versions=tuple(shown))
+
+    async def not_useful(self, prompt: str, ids: Sequence[str]) -> frozenset[str]:
+        """Return those of *ids* that were marked as not useful to prompts of the kind of *prompt*."""
+        return await run_in_thread(partial(self.memory.given.not_useful, self.namespace, prompt, ids))
+
+    async def log_given(self, prompt: str, scores: Mapping[str, float], *, client: str, session: str = "") -> None:
+        """Log that *prompt*, without its secrets, was given the memories with *scores*; nothing is logged of none."""
+        if scores:
+            words = self.memory.redacted(prompt)
+            record = partial(self.memory.given.record, client=client, session=session, prompt=words)
+            await run_in_thread(partial(record, self.namespace, scores))
 
     async def get(self, ids: Sequence[str]) -> list[Memory | None]:
         """Return memories that may be shown, None for the others; the end or beginning of a single id stands for it."""

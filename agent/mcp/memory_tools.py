@@ -44,6 +44,8 @@ _FETCH_CHARACTERS = 40_000
 _TITLE_CHARACTERS = 100
 _SHOWN_CONCERNED = 10
 _QUESTION_CHARACTERS = 300
+_UNNAMED = "mcp"
+"""Client in the log of what was given, where it does not say its name."""
 
 ListOrder: TypeAlias = Literal["newest", "oldest"]
 MemoryIds: TypeAlias = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
@@ -145,6 +147,7 @@ class MemoryServerTools:
     async def recall(
         self,
         query: SearchText,
+        by: ClientProgram,
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
         tags: Annotated[list[str] | None, Field(max_length=20, description="Only memories with one of these.")] = None,
         as_of: Annotated[datetime | None, Field(description="What held at this time, instead of now.")] = None,
@@ -157,11 +160,16 @@ class MemoryServerTools:
         Call it before answering about the user, their people, projects, plans or earlier conversations.
         """
         result = await self.desk.recall(query, limit, everywhere=everywhere, tags=tags or (), as_of=as_of)
+        unwanted = await self.desk.not_useful(query, [hit.memory.id for hit in result])
+        hits = [hit for hit in result if hit.memory.id not in unwanted]
         doubt = "; none of these may be about it" if result.abstain is not None and result else ""
         problem = "; a part of the search failed, so there may be more" if result.degraded else ""
-        if not result:
+        if not hits:
             return ToolReply(f"Nothing is remembered about this{problem}.")
-        items, note = _items(result)
+        items, note = _items(hits)
+        if self.writes:
+            scores = {hit.memory.id: hit.score for hit in hits[: len(items)]}
+            await self.desk.log_given(query, scores, client=by.origin or _UNNAMED)
         return ToolReply(_rendered(items, f"Memories found: {len(items)}{note}{doubt}{problem}"))
 
     async def remember(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from tellback.agent.context.rendering import DATA_NOTE
+from tellback.agent.desk.consent import ClientProgram
 from tellback.agent.errors import ToolFailed, shorten
 from tellback.agent.mcp.memory_tools import MEMORY_ADDRESS, MemoryServerTools
 
@@ -32,8 +33,18 @@ _CHECKPOINT: Final = (
     "my mind, call correct instead. Leave out what you inferred, what files or tools said, and every secret. Then list "
     "what you kept."
 )
+_CLIENT_LENGTH: Final = 80
 ParamsT = TypeVar("ParamsT")
 ResultT = TypeVar("ResultT")
+
+
+def client_name(context: Context) -> str:
+    """Return name and version of the client as it calls itself, in one short line; "" where it does not."""
+    params = context.session.client_params
+    if params is None:
+        return ""
+    words = f"{params.client_info.name} {params.client_info.version}"
+    return shorten("".join(letter if letter.isprintable() else " " for letter in words).strip(), _CLIENT_LENGTH)
 
 
 def answering(
@@ -162,5 +173,5 @@ class MemoryResources:
             raise ToolFailed(f"There is no prompt {shorten(name, 80)!r}; there are briefing, recall and checkpoint.")
         if not topic:
             raise ToolFailed("The prompt recall needs a topic.")
-        reply = await (await self.service(context)).recall(topic)
+        reply = await (await self.service(context)).recall(topic, ClientProgram(client_name(context)))
         return _RECALL.format(topic=shorten(topic, 400)), reply.text or "", "tellback://recall"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from tellback.agent.desk.consent import ClientProgram, Question
 from tellback.agent.errors import AgentError, ToolFailed, shorten
 from tellback.agent.mcp.failure_limit import FailureLimit
 from tellback.agent.mcp.memory_tools import MemoryServerTools, ToolReply
-from tellback.agent.mcp.resources import MemoryResources, answering
+from tellback.agent.mcp.resources import MemoryResources, answering, client_name
 from tellback.agent.mcp.results import ChangeResult, DocumentList, FetchedDocument, SearchResults, StoredMemory
 from tellback.agent.tools.schema import FunctionParameters, UntitledSchema
 from tellback.memory import MemoryLayerError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 _LOG = logging.getLogger(__name__)
-_CLIENT_LENGTH = 80
 _FAILURE_LENGTH = 600
 _QUESTION: Final = "confirmation"
 """Name of the one question that a call may ask."""
@@ -166,15 +165,6 @@ class _Handlers:
         return reply
 
 
-def client_name(context: ServerRequestContext[Any]) -> str:
-    """Return name and version of the client as it calls itself, in one short line; "" where it does not."""
-    params = context.session.client_params
-    if params is None:
-        return ""
-    words = f"{params.client_info.name} {params.client_info.version}"
-    return shorten("".join(letter if letter.isprintable() else " " for letter in words).strip(), _CLIENT_LENGTH)
-
-
 def failure_sentence(error: Exception) -> str:
     """Return the sentence about *error* for a client: its message, or for an unforeseen one that it was logged."""
     if isinstance(error, (AgentError, MemoryLayerError, VectorStoreError)):
@@ -239,7 +229,8 @@ def make_memory_server(
     server_class = import_server_class()
 
     async def opened(context: Any) -> MemoryServerTools:
-        return service if isinstance(service, MemoryServerTools) else await service(context)
+        found = service if isinstance(service, MemoryServerTools) else await service(context)
+        return replace(found, writes=False) if read_only else found
 
     tools = {tool.name: tool for tool in _served_tools(read_only=read_only)}
     parameters = {name: tool.parameters() for name, tool in tools.items()}

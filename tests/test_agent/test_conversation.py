@@ -39,6 +39,9 @@ async def test_a_turn_ends_with_what_it_kept_and_requests_in_plain_words_are_onl
     assert question.kept.id is None
     assert (len(secret.kept.secrets), talk.withheld is not None) == (1, True)
     assert "14 March" in question.result.text
+    (given,) = talk.opened.memory.given.recent("")
+    assert (given.client, given.session, given.prompt) == ("chat", "s", question.prompt)
+    assert [memory.id for memory in given.memories] == [first.kept.id]
 
     forgetting = await talk.understand("Forget Marek's birthday.")
     correction = await talk.understand("No, his birthday is 15 March.")

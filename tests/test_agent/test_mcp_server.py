@@ -92,6 +92,25 @@ async def test_the_tools_declare_their_annotations_and_output_schemas(memory, mo
 
 
 @BOTH
+async def test_what_a_recall_gave_is_logged_by_client_and_kept_back_once_it_is_marked(memory, mode) -> None:
+    porto = await users_memory(memory)
+    async with connected(memory, mode=mode) as served:
+        await served.call("recall", query="Where do I live?")
+        await served.client.get_prompt("recall", {"topic": "where I live"})
+    given = memory.given.recent("")
+    assert [(one.client, one.prompt, [item.id for item in one.memories]) for one in given] == [
+        ("Cursor 2.1", "where I live", [porto]),
+        ("Cursor 2.1", "Where do I live?", [porto]),
+    ]
+    memory.given.mark("", porto, useful=False)
+    async with connected(memory, mode=mode, read_only=True) as served:
+        marked = await served.call("recall", query="Where do I live now?")
+        other = await served.call("recall", query="Is Porto windy?")
+    assert (marked.items, [item.label for item in other.items]) == ([], [porto[-5:]])
+    assert len(memory.given.recent("")) == 2  # a server that only reads logs nothing
+
+
+@BOTH
 async def test_a_note_of_one_client_is_recalled_by_another_with_its_origin_and_tool_trust(memory, mode) -> None:
     async with connected(memory, mode=mode) as served:
         stored = await served.call("remember", text="Ana's dog is called Rex.", tags=["pets"])

@@ -41,10 +41,10 @@ def given(
     useful: Annotated[str | None, typer.Option("--useful", metavar="ID", help="Take such a mark back.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """List what prompts of other clients were given.
+    """List what prompts of chat and of other clients were given.
 
-    A memory that is marked is not given any more to prompts that share half of their words with the marked one. All
-    other prompts and every recall find it as before.
+    A memory that is marked is not given any more to clients' prompts that share half of their words with the marked
+    one. All other prompts and every recall here find it as before.
     """
     if not_useful is not None and useful is not None:
         raise typer.BadParameter("only one of --useful and --not-useful can be given", param_hint="--useful")

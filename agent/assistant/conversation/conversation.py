@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _ANSWERS: Final = ("y", "yes", "n", "no", "none")
 _UNDO_WORDS: Final = ("undo", "undo that", "undo it", "take that back")
 _FOCUS: Final = 5
+_CLIENT: Final = "chat"
+"""Client in the log of what was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,14 @@ class Conversation:
                 yield event
         if ended.error is None:
             self._take(ended)
+            await self._log_given(ended)
         yield ended
+
+    async def _log_given(self, turn: TurnEnded) -> None:
+        """Log which memories the prompt was given: those that a model was shown; without one, those quoted."""
+        shown = turn.result.citations if self.opened.settings.model is None else turn.result.memories
+        scores = {item.id: item.score for item in shown if item.lane == "conversation"}
+        await self.opened.desk.log_given(turn.prompt, scores, client=_CLIENT, session=self.session)
 
     def _take(self, turn: TurnEnded) -> None:
         from tellback.memory.internals import analyze_text

@@ -23,6 +23,7 @@ from tellback.agent.assistant.clients.transcript import NamedSource, TranscriptE
 from tellback.agent.assistant.clients.typed_text import split_pasted, typed_text
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
+from tellback.agent.desk.desk import MemoryDesk
 from tellback.memory import LongTermMemory, Message, Trust
 from tellback.memory.internals import ORIGIN, SCOPES, TITLE, TRUST, StoredMessage, run_in_thread
 
@@ -194,11 +195,9 @@ class Capture:
 
     async def log_given(self, prompt: TranscriptEntry, scores: Mapping[str, float]) -> None:
         """Log which memories a *prompt* was given, with their *scores*."""
-        if scores:
-            log, session = self.memory.given, session_name(self.client, prompt.session)
-            words = self.memory.redacted(prompt.text)
-            record = partial(log.record, client=self.client.name, session=session, prompt=words)
-            await run_in_thread(partial(record, self.settings.namespace, scores))
+        desk = MemoryDesk(memory=self.memory, namespace=self.settings.namespace)
+        session = session_name(self.client, prompt.session)
+        await desk.log_given(prompt.text, scores, client=self.client.name, session=session)
 
     async def recent_messages(self, session: str) -> list[StoredMessage]:
         """Return the newest messages of *session* in the history."""

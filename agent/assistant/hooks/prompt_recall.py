@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from tellback.agent.assistant.clients.typed_text import split_pasted
 from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
 from tellback.agent.context_items import ContextItem, item_from_hit
+from tellback.agent.desk.desk import MemoryDesk
 from tellback.memory import LongTermMemory, Memory
-from tellback.memory.internals import UtteranceKind, analyze_text, run_in_thread
+from tellback.memory.internals import UtteranceKind, analyze_text
 from tellback.vectorstore import Filter
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
@@ -46,7 +46,7 @@ async def recall_for_prompt(
         question, settings.k, context=earlier[-_CONTEXT_TURNS:], namespace=settings.namespace, where=where
     )
     ids = [hit.memory.id for hit in result]
-    unwanted = await run_in_thread(partial(memory.given.not_useful, settings.namespace, question, ids))
+    unwanted = await MemoryDesk(memory=memory, namespace=settings.namespace).not_useful(question, ids)
     hits = [hit for hit in result if hit.memory.id not in unwanted and not _is_of_small_talk(hit.memory)]
     items = [replace(item_from_hit(hit, 0), text=hit.passage or hit.memory.text) for hit in hits]
     kept, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)
