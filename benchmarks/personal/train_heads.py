@@ -90,10 +90,11 @@ def examples() -> Iterator[Example]:
                 yield Example("time", "past" if question["kind"] == "past" else "now", question["text"], path.stem)
     for path in sorted(SENTENCES.glob("*.jsonl")):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            is_statement = row["kind"] == "statement"
-            modality = _MODALITY[row["modality"]] if is_statement else "nothing"
-            yield Example("modality", modality, row["text"], path.stem)
             yield Example("kind", _kind(row), row["text"], path.stem)
+            if "modality" not in row:
+                continue
+            modality = _MODALITY[row["modality"]] if row["kind"] == "statement" else "nothing"
+            yield Example("modality", modality, row["text"], path.stem)
             if "topic" in row:
                 yield Example("topic", row["topic"], row["text"], path.stem)
             if modality == "holds":
