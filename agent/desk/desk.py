@@ -146,7 +146,8 @@ class MemoryDesk:
 
     async def not_useful(self, prompt: str, ids: Sequence[str]) -> frozenset[str]:
         """Return those of *ids* that were marked as not useful to prompts of the kind of *prompt*."""
-        return await run_in_thread(partial(self.memory.given.not_useful, self.namespace, prompt, ids))
+        marked: frozenset[str] = await run_in_thread(partial(self.memory.given.not_useful, self.namespace, prompt, ids))
+        return marked
 
     async def log_given(self, prompt: str, scores: Mapping[str, float], *, client: str, session: str = "") -> None:
         """Log that *prompt*, without its secrets, was given the memories with *scores*; nothing is logged of none."""
