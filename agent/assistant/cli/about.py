@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption, YesOption
 from tellback.agent.assistant.cli.output import (
@@ -19,7 +18,7 @@ from tellback.agent.assistant.cli.output import (
     print_text,
     progress_bar,
 )
-from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from tellback.agent.assistant.cli.prompts import confirm_or_exit, require_terminal_or_yes
 from tellback.agent.assistant.cli.short_ids import resolve_id
 from tellback.agent.short_ids import short_id
 from tellback.agent.topics import memories_without_line
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from tellback.memory import Memory
 
 
-@with_error_report
 def about(
     context: typer.Context,
     id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Which memory.")] = None,
@@ -113,9 +111,8 @@ def _write_missing(opened: OpenedMemory, most_tokens: int | None, *, yes: bool, 
             if not (json and yes):
                 print_note(sent)
             require_terminal_or_yes(yes=yes)
-            if not (yes or confirm("Let it write what they are about?")):
-                print_note("tellback: nothing was sent")
-                raise typer.Exit(EXIT_FAILED)
+            if not yes:
+                confirm_or_exit("Let it write what they are about?", "nothing was sent")
             with progress_bar("writing lines", quiet=json) as advance:
                 run(write(estimate.memories))
     except KeyboardInterrupt:

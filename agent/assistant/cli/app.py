@@ -20,8 +20,8 @@ from tellback.agent.assistant.cli.errors import (
     EXIT_USAGE,
     UsageError,
     discard_stdout,
+    error_report,
     report_usage_error,
-    with_error_report,
 )
 from tellback.agent.assistant.cli.output import escape_unencodable, print_note
 from tellback.agent.assistant.local_time import load_zone_by
@@ -103,11 +103,11 @@ def read_global_options(
         _greet(context)
 
 
-@with_error_report
 def _greet(context: typer.Context) -> None:
     from tellback.agent.assistant.cli.greeting import greet
 
-    greet(global_options(context))
+    with error_report(context):
+        greet(global_options(context))
 
 
 def _list_by_default(group: typer.Typer, listing: str, purpose: str) -> None:
@@ -115,13 +115,13 @@ def _list_by_default(group: typer.Typer, listing: str, purpose: str) -> None:
 
     def callback(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
-            load_command(listing)(context, json=global_options(context).json)
+            with error_report(context):
+                load_command(listing)(context, json=global_options(context).json)
 
     callback.__doc__ = purpose
-    group.callback(invoke_without_command=True)(with_error_report(callback))
+    group.callback(invoke_without_command=True)(callback)
 
 
-@with_error_report
 def show_help(
     context: typer.Context,
     command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Of which command.")] = None,

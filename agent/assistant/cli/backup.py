@@ -16,7 +16,6 @@ from tellback.agent.assistant.cli.command_context import (
     required_file,
     run,
 )
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption, QuietOption
 from tellback.agent.assistant.cli.output import (
     format_count,
@@ -35,7 +34,6 @@ _SHOWN_BYTES = 50_000_000
 """Size of a memory from which a progress bar is shown; a smaller one is copied before the bar could be read."""
 
 
-@with_error_report
 def backup(
     context: typer.Context,
     file: Annotated[
@@ -64,7 +62,6 @@ def backup(
         print_note("     -> memories forgotten later stay in this copy; the receipt of each `tellback forget` names it")
 
 
-@with_error_report
 def restore(
     context: typer.Context,
     file: Annotated[
@@ -100,7 +97,6 @@ def restore(
         print_note("     -> memories forgotten since the backup was made are back; delete the old file when done")
 
 
-@with_error_report
 def migrate(
     context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FROM", help="A memory: a file, or postgresql://HOST/NAME.")],

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.listing import keep_listing, listed_id, listing_number
 from tellback.agent.assistant.cli.memories import show as show_memory
 from tellback.agent.assistant.cli.options import CollectionOption, JsonOption
@@ -83,7 +82,6 @@ class _Shown:
     end: int
 
 
-@with_error_report
 def show(
     context: typer.Context,
     citation: Annotated[

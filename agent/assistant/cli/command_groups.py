@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tellback.agent.assistant.cli.command_context import GlobalOptions
+from tellback.agent.assistant.cli.errors import error_report
 
 _HIDDEN: Final = ""
 """Group of the commands that no help lists: entry points of clients, second names, commands of another help."""
@@ -180,7 +181,12 @@ class _TakesGlobalOptions:
 
 
 class Command(_TakesGlobalOptions, TyperCommand):
-    """Command that takes the global options too."""
+    """Command that takes the global options too, and reports its errors in a line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with error_report(ctx):
+            return super().invoke(ctx)
 
 
 def load_command(place: str) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options, run
-from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_FAILED
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
 from tellback.agent.assistant.cli.prompts import confirm, hidden_line, read_text_argument
@@ -27,7 +27,6 @@ _KEPT = ("file", "keys", "keyring", "default")
 _NO_FILE = " (not there; nothing needs it)"
 
 
-@with_error_report
 def list_settings(context: typer.Context, json: JsonOption = False) -> None:
     """Show every setting and where it comes from.
 
@@ -57,7 +56,6 @@ def list_settings(context: typer.Context, json: JsonOption = False) -> None:
         print_text(f"key: for {key['endpoint']}, in {key['kept_in']}")
 
 
-@with_error_report
 def get_setting(context: typer.Context, name: NameArgument, json: JsonOption = False) -> None:
     """Print the value of one setting, or only that it is set where it is a secret."""
     from tellback.agent.assistant.config_file import known_setting
@@ -70,7 +68,6 @@ def get_setting(context: typer.Context, name: NameArgument, json: JsonOption = F
         print_text(_setting_text(setting["value"]))
 
 
-@with_error_report
 def set_setting(
     context: typer.Context,
     name: NameArgument,
@@ -130,7 +127,6 @@ def _confirm_line_client(value: str) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-@with_error_report
 def unset_setting(context: typer.Context, name: NameArgument, json: JsonOption = False) -> None:
     """Take a setting out of the configuration file."""
     from tellback.agent.assistant.config import KEY_SETTINGS
@@ -148,7 +144,6 @@ def unset_setting(context: typer.Context, name: NameArgument, json: JsonOption =
     _report_change(context, name, str(configuration.path), json=json)
 
 
-@with_error_report
 def show_path(context: typer.Context, json: JsonOption = False) -> None:
     """Print the path of the configuration file, which need not be there."""
     path = global_options(context).configuration().path
@@ -158,7 +153,6 @@ def show_path(context: typer.Context, json: JsonOption = False) -> None:
         print_text(str(path))
 
 
-@with_error_report
 def list_models(context: typer.Context, json: JsonOption = False) -> None:
     """List the models that the endpoint of the settings has."""
     settings = global_options(context).configuration().settings

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, JsonOption, LimitOption
 from tellback.agent.assistant.cli.output import (
@@ -23,7 +22,6 @@ from tellback.agent.assistant.cli.short_ids import resolve_id, resolve_ids
 from tellback.agent.short_ids import short_id
 
 
-@with_error_report
 def conflicts(
     context: typer.Context,
     limit: LimitOption = DEFAULT_LIMIT,
@@ -57,7 +55,6 @@ def conflicts(
         print_note("let the newest hold:", command=f"tellback memories settle {ids}")
 
 
-@with_error_report
 def settle(
     context: typer.Context,
     ids: Annotated[list[str], typer.Argument(metavar="ID", help="Which memories: two ids or more.")],

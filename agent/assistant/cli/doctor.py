@@ -23,7 +23,6 @@ from tellback.agent.assistant.cli.errors import (
     EXIT_PARTIAL,
     EXIT_USAGE,
     describe_error,
-    with_error_report,
 )
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import (
@@ -430,7 +429,6 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
     return HttpClient(timeout=Timeouts(connect=5, read=10, write=10, total=20), retries=0, offline=settings.offline)
 
 
-@with_error_report
 def doctor(
     context: typer.Context,
     fix: Annotated[bool, typer.Option("--fix", help="Mend backups.")] = False,

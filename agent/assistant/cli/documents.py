@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run, trial_memory
-from tellback.agent.assistant.cli.errors import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE
 from tellback.agent.assistant.cli.options import (
     DEFAULT_LIMIT,
     CollectionOption,
@@ -33,7 +33,7 @@ from tellback.agent.assistant.cli.output import (
     print_text,
     progress_bar,
 )
-from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from tellback.agent.assistant.cli.prompts import confirm_or_exit, require_terminal_or_yes
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
@@ -66,7 +66,6 @@ NoIgnoreOption: TypeAlias = Annotated[
 ]
 
 
-@with_error_report
 def ingest(
     context: typer.Context,
     places: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders and web addresses.")],
@@ -246,9 +245,7 @@ def _confirm_retiring(knowledge: KnowledgeBase, gone: Sequence[Path], *, yes: bo
         print_note(f"{path} is gone; {format_count(len(sources), 'document')} came from it: {_some_names(sources)}")
         if not sys.stdin.isatty():
             raise typer.BadParameter("needed to retire them where there is no terminal to ask on", param_hint="--yes")
-        if not confirm("Retire them?"):
-            print_note("tellback: nothing was done")
-            raise typer.Exit(EXIT_FAILED)
+        confirm_or_exit("Retire them?", "nothing was done")
 
 
 def _ingest_with_progress(
@@ -335,7 +332,6 @@ def _kind_of_file(line: IngestLine) -> str:
     return PurePath(line.source).suffix.lower() or "other"
 
 
-@with_error_report
 def documents(
     context: typer.Context,
     matching: Annotated[
@@ -377,7 +373,6 @@ def documents(
     print_note(f"{some or format_count(len(matches), 'document')}; {chunks} in all")
 
 
-@with_error_report
 def forget_folder(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A folder or file that was ingested; it may be gone.")],
@@ -400,9 +395,7 @@ def forget_folder(
         require_terminal_or_yes(yes=yes)
         if not yes:
             print_note(f"{format_count(len(below), 'document')} came from {folder}: {_some_names(below)}")
-            if not confirm("Forget them?"):
-                print_note("tellback: nothing was forgotten")
-                raise typer.Exit(EXIT_FAILED)
+            confirm_or_exit("Forget them?", "nothing was forgotten")
         removed = [source for base in bases for source in run(base.remove_folder(path))]
     if json:
         print_json({"folder": str(path), "removed": removed})

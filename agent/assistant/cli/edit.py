@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.cli.listing import keep_listing
 from tellback.agent.assistant.cli.options import (
@@ -36,7 +35,7 @@ from tellback.agent.assistant.cli.output import (
 )
 from tellback.agent.assistant.cli.prompts import (
     AllowSensitiveOption,
-    confirm,
+    confirm_or_exit,
     confirm_sensitive,
     is_any_sensitive,
     read_text_argument,
@@ -58,7 +57,6 @@ _IdsArgument: TypeAlias = Annotated[list[str], typer.Argument(metavar="ID", help
 _TagsOption: TypeAlias = Annotated[list[str], typer.Option("--tag", metavar="TAG", help="Which tag; may be repeated.")]
 
 
-@with_error_report
 def correct(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory; recall and memories list show ids.")],
@@ -110,7 +108,7 @@ def _marking(mark: Mark, done: str, purpose: str) -> Callable[..., None]:
         _apply_change(context, ids, done, mark, json=json)
 
     command.__name__, command.__doc__ = mark, purpose
-    return with_error_report(command)
+    return command
 
 
 pin = _marking("pin", "pinned", "Pin memories: the assistant is shown them always.")
@@ -121,19 +119,16 @@ promote = _marking("promote", "promoted", "Recall memories taken for questions o
 demote = _marking("demote", "demoted", "Recall memories only where all are asked for.")
 
 
-@with_error_report
 def tag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: JsonOption = False) -> None:
     """Add tags to memories."""
     _apply_change(context, ids, "tagged", "tag", tags, json=json)
 
 
-@with_error_report
 def untag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: JsonOption = False) -> None:
     """Take tags off memories."""
     _apply_change(context, ids, "untagged", "untag", tags, json=json)
 
 
-@with_error_report
 def importance(
     context: typer.Context,
     ids: _IdsArgument,
@@ -150,7 +145,6 @@ def importance(
     _apply_change(context, ids, what, "set_importance", value, json=json)
 
 
-@with_error_report
 def expire(
     context: typer.Context,
     ids: _IdsArgument,
@@ -166,7 +160,6 @@ def expire(
     _apply_change(context, ids, what, "expire", moment, json=json)
 
 
-@with_error_report
 def end(
     context: typer.Context,
     id: IdArgument,
@@ -190,7 +183,6 @@ def end(
         _print_undo_hint(report.operation)
 
 
-@with_error_report
 def merge(
     context: typer.Context,
     ids: _IdsArgument,
@@ -243,7 +235,6 @@ def _print_undo_hint(operation: str | None) -> None:
         print_note("take it back with:", command=f"tellback undo {operation}")
 
 
-@with_error_report
 def undo(
     context: typer.Context,
     operation: Annotated[
@@ -296,9 +287,7 @@ def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
             if not yes:
                 for line in _operation_lines(opened, last):
                     print_note(line)
-                if not confirm("Take this back?"):
-                    print_note("tellback: nothing was undone")
-                    raise typer.Exit(EXIT_FAILED)
+                confirm_or_exit("Take this back?", "nothing was undone")
             return last.id, run(opened.desk.undo(last.id))
         except CannotUndo as error:
             if last.kind == FORGET_KIND:
@@ -307,7 +296,6 @@ def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
     raise typer.BadParameter("there is nothing to take back", param_hint="OPERATION")
 
 
-@with_error_report
 def operations(
     context: typer.Context,
     of: Annotated[str | None, typer.Option(metavar="ID", help="Only on this memory.")] = None,

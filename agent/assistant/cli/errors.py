@@ -8,16 +8,15 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options
-from tellback.agent.assistant.cli.command_groups import COMMANDS
 from tellback.agent.assistant.cli.output import one_line, print_note
 
 EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, EXIT_PARTIAL, EXIT_INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -35,30 +34,22 @@ _HINTS: Final = {
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-def with_error_report(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command so that an exception becomes one line on standard error and an exit code."""
-
-    @functools.wraps(command)
-    def wrapped(context: typer.Context, **options: Any) -> None:
-        try:
-            command(context, **options)
-        except (typer.Exit, typer.Abort):
+@contextmanager
+def error_report(context: typer.Context) -> Iterator[None]:
+    """Turn an exception of the command of *context* into one line on standard error and an exit code."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except BrokenPipeError:
+        discard_stdout()
+        raise typer.Exit(0) from None
+    except UsageError as error:
+        raise typer.Exit(report_usage_error(error, context.command_path)) from None
+    except (Exception, KeyboardInterrupt) as error:  # the border: whatever it is, the user gets a line and a code
+        if global_options(context).debug:
             raise
-        except BrokenPipeError:
-            discard_stdout()
-            raise typer.Exit(0) from None
-        except UsageError as error:
-            raise typer.Exit(report_usage_error(error, context.command_path)) from None
-        except KeyboardInterrupt as error:
-            if global_options(context).debug:
-                raise
-            raise typer.Exit(report_error(error)) from None
-        except Exception as error:  # the border: whatever it is, the user gets a line and a code
-            if global_options(context).debug:
-                raise
-            raise typer.Exit(report_error(error)) from None
-
-    return wrapped
+        raise typer.Exit(report_error(error)) from None
 
 
 def report_error(error: BaseException) -> int:
@@ -80,11 +71,13 @@ def report_usage_error(error: Exception, command: str) -> int:
     """Print in one line what is wrong with the arguments of *command*; return the exit code."""
     message = str(error.format_message() if hasattr(error, "format_message") else error)
     message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
-    parameters = getattr(getattr(getattr(error, "ctx", None), "command", None), "params", ())
+    context = getattr(error, "ctx", None)
+    parameters = () if context is None else context.command.params
     texts = [parameter.name for parameter in parameters if parameter.name in ("text", "question")]
     if message.startswith("Missing argument 'ID"):
         message += "; a number is typed as 2 or quoted, '#2'"
-    if (name := (getattr(error, "option_name", "") or "").lstrip("-")) in COMMANDS["tellback"]:
+    name = (getattr(error, "option_name", "") or "").lstrip("-")
+    if context is not None and name in context.find_root().command.commands:
         message += f"; `tellback {name}` is a command"
     is_option = getattr(error, "option_name", None) is not None
     hint = f"put quotes round the {texts[0]}, or see" if texts and is_option else "see"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import EXIT_FAILED, exit_if_damaged, with_error_report
+from tellback.agent.assistant.cli.errors import exit_if_damaged
 from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.cli.options import JsonOption, QuietOption, parse_filter, parse_scopes
 from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
-from tellback.agent.assistant.cli.prompts import confirm
+from tellback.agent.assistant.cli.prompts import confirm_or_exit
 
 if TYPE_CHECKING:
     from tellback.memory.internals import BackfillReport, ImportReport
@@ -26,7 +26,6 @@ ImportMode: TypeAlias = Literal["merge", "upsert"]
 TrustName: TypeAlias = Literal["user", "assistant", "tool", "document"]
 
 
-@with_error_report
 def export(
     context: typer.Context,
     file: Annotated[
@@ -112,9 +111,8 @@ def import_own_export(
     if mine and not sys.stdin.isatty():
         problem = "is asked on a terminal, so that no script and no model can say it"
         raise typer.BadParameter(problem, param_hint="--mine")
-    if mine and not confirm(f"{file}: {_MINE_QUESTION}"):
-        print_note("tellback: nothing was imported")
-        raise typer.Exit(EXIT_FAILED)
+    if mine:
+        confirm_or_exit(f"{file}: {_MINE_QUESTION}", "nothing was imported")
     from tellback.memory.internals import BackfillReport
 
     with opened_memory(context, create=not dry_run) as opened:

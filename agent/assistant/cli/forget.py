@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import EXIT_FAILED, with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_FAILED
 from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.cli.options import (
     JsonOption,
@@ -30,7 +30,7 @@ from tellback.agent.assistant.cli.output import (
     print_note,
     print_text,
 )
-from tellback.agent.assistant.cli.prompts import choose, confirm, require_terminal_or_yes
+from tellback.agent.assistant.cli.prompts import choose, confirm_or_exit, require_terminal_or_yes
 from tellback.agent.assistant.cli.short_ids import resolve_ids, resolve_operation, resolve_session
 from tellback.agent.assistant.cli.times import parse_duration, parse_time
 from tellback.agent.short_ids import short_id
@@ -102,7 +102,6 @@ class ForgetOptions:
             raise typer.BadParameter("belongs to --verify", param_hint="--text")
 
 
-@with_error_report
 @with_options(ForgetOptions)
 def forget(context: typer.Context, options: ForgetOptions) -> None:
     """Remove memories for good.
@@ -157,9 +156,7 @@ def _forget_confirmed(
             print_note(f"  {line}")
         for line in also:
             print_note(f"  with the same words: {line}")
-        if not confirm(f"{_receipt_counts(plan)} will be gone for good. Go on?"):
-            print_note("tellback: nothing was forgotten")
-            raise typer.Exit(EXIT_FAILED)
+        confirm_or_exit(f"{_receipt_counts(plan)} will be gone for good. Go on?", "nothing was forgotten")
     return forget(Person(agree_as_asked)), also
 
 

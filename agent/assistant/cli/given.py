@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import JsonOption, LimitOption
 from tellback.agent.assistant.cli.output import (
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 _DEFAULT_PROMPTS = 10
 
 
-@with_error_report
 def given(
     context: typer.Context,
     limit: LimitOption = _DEFAULT_PROMPTS,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import format_minute, print_json, print_text
 
@@ -70,7 +69,6 @@ def _write_reply(reply: HookReply) -> None:
     sys.stdout.flush()
 
 
-@with_error_report
 def pause(context: typer.Context, json: JsonOption = False) -> None:
     """Pause the hooks in all clients: nothing is added or kept.
 
@@ -85,7 +83,6 @@ def pause(context: typer.Context, json: JsonOption = False) -> None:
         print_text("hooks are paused: nothing is added or kept in any client; `tellback hooks resume` has them go on")
 
 
-@with_error_report
 def resume(context: typer.Context, json: JsonOption = False) -> None:
     """Have the hooks in all clients go on after a pause."""
     from tellback.agent.assistant.hooks import run_log

@@ -13,7 +13,7 @@ import typer
 
 from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run
 from tellback.agent.assistant.cli.documents import ingest
-from tellback.agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE
 from tellback.agent.assistant.cli.export_import import ImportMode, TrustName, import_own_export
 from tellback.agent.assistant.cli.options import JsonOption, QuietOption, YesOption, with_options
 from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
@@ -63,7 +63,6 @@ class ImportOptions:
     json: JsonOption = False
 
 
-@with_error_report
 @with_options(ImportOptions)
 def import_files(context: typer.Context, options: ImportOptions) -> None:
     """Take in an export, other assistants, notes or tables.

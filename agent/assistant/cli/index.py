@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_table, print_text
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from tellback.agent.assistant.config import AssistantSettings
 
 
-@with_error_report
 def build(
     context: typer.Context,
     half: Annotated[bool, typer.Option("--half", help="Keep vectors in half of the room.")] = False,
@@ -42,7 +40,6 @@ def build(
     )
 
 
-@with_error_report
 def drop(context: typer.Context, json: JsonOption = False) -> None:
     """Drop the indexes of a namespace; it is searched in the memory of the workers again."""
     from tellback.memory.internals import ServerIndexes
@@ -55,7 +52,6 @@ def drop(context: typer.Context, json: JsonOption = False) -> None:
     print_text(f"dropped {format_count(len(dropped), 'index', 'indexes')}")
 
 
-@with_error_report
 def list_indexes(context: typer.Context, json: JsonOption = False) -> None:
     """List the indexes of all namespaces."""
     from tellback.memory.internals import ServerIndexes

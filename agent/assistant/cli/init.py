@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from tellback.agent.assistant.cli.command_context import GlobalOptions, global_options, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_labelled, print_note, print_text, shown_path
 from tellback.agent.assistant.cli.prompts import ask_line, confirm, read_text_argument
@@ -36,7 +35,6 @@ _FACTS_COST: Final = "one more request each time, of about 400 tokens, your word
 _NO_MODEL: Final = "none: questions are answered with quotes from the memory"
 
 
-@with_error_report
 def init(
     context: typer.Context,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Your name.")] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options
-from tellback.agent.assistant.cli.errors import EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_USAGE
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
 from tellback.agent.assistant.local_time import local_now
@@ -23,7 +23,6 @@ _PASSED_ON = ("memory", "namespace")
 """Settings passed on to the client's processes where an option or the environment set them."""
 
 
-@with_error_report
 def install(
     context: typer.Context,
     client: Annotated[str | None, typer.Argument(metavar="[CLIENT]", help="Which client; alone, list them.")] = None,

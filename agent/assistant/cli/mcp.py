@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.output import print_note
 from tellback.agent.assistant.cli.serve import server_token
 from tellback.agent.assistant.upkeep import UpkeepWatch
@@ -27,7 +26,6 @@ _SECONDS_TO_FAIL = 0.2
 """Time in which most memories that cannot be opened fail, which ends the command; a later failure answers each call."""
 
 
-@with_error_report
 def mcp(
     context: typer.Context,
     http: Annotated[bool, typer.Option("--http", help="Listen for clients, with a token.")] = False,

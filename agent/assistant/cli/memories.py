@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import (
@@ -112,7 +111,6 @@ class ListOptions:
                 yield from (f"--{name}", str(word))
 
 
-@with_error_report
 @with_options(ListOptions)
 def list_memories(context: typer.Context, options: ListOptions) -> None:
     """List memories, disabled and expired ones too.
@@ -160,7 +158,6 @@ def _empty_list_text(kind: list[str] | None, total: int, filters: dict[str, Any]
     return "Nothing like that is remembered." if filters else "Nothing is remembered yet."
 
 
-@with_error_report
 def show(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory, or which version (ID@REVISION).")],
@@ -187,7 +184,6 @@ def show(
             print_text(f"  {name}: {_format_value(value)}", indent="    ")
 
 
-@with_error_report
 def history(context: typer.Context, id: IdArgument, json: JsonOption = False) -> None:
     """Show the versions of memory ID and what was done to it.
 
@@ -209,7 +205,6 @@ def history(context: typer.Context, id: IdArgument, json: JsonOption = False) ->
         print_text(f"  {operation_line(operation, id.partition('@')[0])}")
 
 
-@with_error_report
 def stats(
     context: typer.Context,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only what has it; may be repeated.")] = None,
@@ -241,7 +236,6 @@ def stats(
     print_text(f"{_format_bytes(counts.text_bytes)} of text, {_format_bytes(counts.vector_bytes)} of vectors")
 
 
-@with_error_report
 def namespaces(context: typer.Context, json: JsonOption = False) -> None:
     """List the namespaces of the memory file.
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
@@ -16,7 +15,6 @@ from tellback.agent.short_ids import short_id
 _NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.")]
 
 
-@with_error_report
 def list_people(context: typer.Context, json: JsonOption = False) -> None:
     """List your relatives by name, what else you call them, and which memory says so.
 
@@ -38,7 +36,6 @@ def list_people(context: typer.Context, json: JsonOption = False) -> None:
         print_note("say it:", command='tellback memories people add Lena "my wife"')
 
 
-@with_error_report
 def add_person(
     context: typer.Context,
     name: _NameArgument,
@@ -56,7 +53,6 @@ def add_person(
         print_text(f"{report.headline} {report.id}".rstrip())
 
 
-@with_error_report
 def split_person(
     context: typer.Context,
     name: _NameArgument,

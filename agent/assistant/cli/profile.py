@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import describe_error, with_error_report
+from tellback.agent.assistant.cli.errors import describe_error
 from tellback.agent.assistant.cli.listing import keep_memories
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import (
@@ -33,7 +33,6 @@ _ALL: Final = 10_000
 _MARGIN: Final = 14
 
 
-@with_error_report
 def profile(
     context: typer.Context,
     every: Annotated[bool, typer.Option("--all", help="Show all of each topic, not only the newest.")] = False,

@@ -74,6 +74,13 @@ def confirm(question: str) -> bool:
     return ask_on_terminal(f"{question} [y/N]") in YES_ANSWERS
 
 
+def confirm_or_exit(question: str, otherwise: str) -> None:
+    """Ask on the terminal whether to go on; without a yes, print what holds *otherwise* and exit."""
+    if not confirm(question):
+        print_note(f"tellback: {otherwise}")
+        raise typer.Exit(EXIT_FAILED)
+
+
 def ask_on_terminal(question: str) -> str:
     """Ask *question* on the terminal; return the answer in lower case, "" at the end of input."""
     return _answer(question).strip().lower()
@@ -143,9 +150,7 @@ def confirm_sensitive(words: str, *, allowed: bool) -> bool:
     if not sys.stdin.isatty():
         problem = f"it looks like a secret ({kinds}); --allow-sensitive keeps it, marked as sensitive"
         raise typer.BadParameter(problem, param_hint="TEXT")
-    if not confirm(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
-        print_note("tellback: nothing was kept")
-        raise typer.Exit(EXIT_FAILED)
+    confirm_or_exit(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?", "nothing was kept")
     return True
 
 

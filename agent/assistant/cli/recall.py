@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import (
     AsOfOption,
     CollectionOption,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 _EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
 
 
-@with_error_report
 def recall(
     context: typer.Context,
     question: QuestionArgument,
@@ -111,7 +109,6 @@ def recall(
     )
 
 
-@with_error_report
 def why_not(
     context: typer.Context,
     question: Annotated[
@@ -144,7 +141,6 @@ def why_not(
         print_text(", ".join(texts))
 
 
-@with_error_report
 def evaluate_memory(
     context: typer.Context,
     embedder: Annotated[

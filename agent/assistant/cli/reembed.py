@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from tellback.memory.internals import ReembeddingProgress
 
 
-@with_error_report
 def reembed(
     context: typer.Context,
     abandon: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run, trial_memory
-from tellback.agent.assistant.cli.errors import EXIT_USAGE, with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_USAGE
 from tellback.agent.assistant.cli.options import JsonOption, parse_scopes, with_options
 from tellback.agent.assistant.cli.output import fit_line, format_minute, one_line, print_json, print_note, print_text
 from tellback.agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
@@ -72,7 +72,6 @@ class RememberOptions:
         )
 
 
-@with_error_report
 @with_options(RememberOptions)
 def remember(context: typer.Context, options: RememberOptions) -> None:
     """Keep TEXT in the memory.

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import typer
 
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import format_count, print_json, print_text
 from tellback.agent.assistant.resident import wire
@@ -51,7 +50,6 @@ def report_line(report: dict[str, Any]) -> str:
     )
 
 
-@with_error_report
 def status(context: typer.Context, json: JsonOption = False) -> None:
     """Show the processes that stay to answer hooks."""
     reports = [*resident_reports()]
@@ -64,7 +62,6 @@ def status(context: typer.Context, json: JsonOption = False) -> None:
         print_text("No resident process runs; the next hook starts one.")
 
 
-@with_error_report
 def stop(context: typer.Context, json: JsonOption = False) -> None:
     """End the resident processes; nothing is lost, and the next hook starts another one."""
     reports = end_residents()

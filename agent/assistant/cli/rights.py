@@ -7,12 +7,10 @@ from typing import Annotated
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_text
 
 
-@with_error_report
 def grant(
     context: typer.Context,
     role: Annotated[str, typer.Argument(metavar="ROLE", help="A role of the server.")],

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tellback.agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
-from tellback.agent.assistant.cli.errors import report_error, with_error_report
+from tellback.agent.assistant.cli.errors import report_error
 from tellback.agent.assistant.cli.output import print_note
 from tellback.agent.assistant.cli.resident import end_residents
 from tellback.agent.assistant.upkeep import UpkeepWatch
@@ -44,7 +44,6 @@ _CHAT_BYTES = 50_000_000
 """A conversation with pictures, as models take it."""
 
 
-@with_error_report
 def serve(
     context: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = _DEFAULT_PORT,

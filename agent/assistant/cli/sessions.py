@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import exit_if_damaged, with_error_report
+from tellback.agent.assistant.cli.errors import exit_if_damaged
 from tellback.agent.assistant.cli.listing import keep_listing, listing_number
 from tellback.agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption
 from tellback.agent.assistant.cli.output import (
@@ -35,7 +35,6 @@ _SUGGESTED: Final = 3
 _LONGEST_NAME: Final = 80
 
 
-@with_error_report
 def list_sessions(
     context: typer.Context,
     words: Annotated[
@@ -115,7 +114,6 @@ def new_session(opened: OpenedMemory, name: str | None) -> str:
     return name
 
 
-@with_error_report
 def show_session(
     context: typer.Context,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Which session.")],

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
-from tellback.agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from tellback.agent.assistant.cli.prompts import confirm_or_exit, require_terminal_or_yes
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.wiring import OpenedMemory
@@ -31,7 +30,6 @@ def _users(context: typer.Context) -> Iterator[tuple[OpenedMemory, Users]]:
         yield opened, Users(opened.memory.database)
 
 
-@with_error_report
 def list_users(context: typer.Context, json: JsonOption = False) -> None:
     """List the users of the memory: role, namespace, what is shared with each, and quotas; never tokens."""
     with _users(context) as (_, users):
@@ -60,7 +58,6 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-@with_error_report
 def add_user(
     context: typer.Context,
     name: UserArgument,
@@ -89,7 +86,6 @@ def add_user(
     _show_token(name, token, json=json)
 
 
-@with_error_report
 def renew_token(context: typer.Context, name: UserArgument, json: JsonOption = False) -> None:
     """Give a user a new token, shown once; the former one is worth nothing from now on."""
     with _users(context) as (_, users):
@@ -105,7 +101,6 @@ def _show_token(name: str, token: str, *, json: bool) -> None:
     print_text(token)
 
 
-@with_error_report
 def share_namespace(
     context: typer.Context,
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="Which namespace; one that nobody has is new.")],
@@ -126,7 +121,6 @@ def share_namespace(
         print_text(f"{name} may {'no longer see' if access is None else access} {namespace}")
 
 
-@with_error_report
 def set_quota(
     context: typer.Context,
     name: UserArgument,
@@ -156,7 +150,6 @@ def _limit(value: str, option: str) -> int | None:
     return int(value)
 
 
-@with_error_report
 def remove_user(
     context: typer.Context,
     name: UserArgument,
@@ -174,8 +167,9 @@ def remove_user(
         plan = run(opened.memory.forget_namespace(user.namespace, dry_run=True))
         count = len(plan.memories)
         require_terminal_or_yes(yes=yes)
-        if not yes and not confirm(f"Remove {name}, and erase {count} memories of {user.namespace} for good?"):
-            raise typer.Abort
+        if not yes:
+            question = f"Remove {name}, and erase {count} memories of {user.namespace} for good?"
+            confirm_or_exit(question, "nothing was done")
         users.revoke(name)
         receipt = run(opened.memory.forget_namespace(user.namespace))
         users.remove(name)

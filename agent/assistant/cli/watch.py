@@ -20,7 +20,6 @@ from tellback.agent.assistant.cli.documents import (
     ingest_progress,
     print_ingest_report,
 )
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.options import IntoCollectionOption, JsonOption
 from tellback.agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_text
 from tellback.agent.assistant.local_time import local_now
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 _CHANGES = ("added", "updated", "removed")
 
 
-@with_error_report
 def watch(
     context: typer.Context,
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders to follow.")],

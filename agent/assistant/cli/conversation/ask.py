@@ -16,7 +16,7 @@ from tellback.agent.assistant.cli.command_context import (
     run,
 )
 from tellback.agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
-from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
+from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT
 from tellback.agent.assistant.cli.options import (
     AttachOption,
     CollectionOption,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tellback.memory.internals import Block
 
 
-@with_error_report
 def ask(
     context: typer.Context,
     question: QuestionArgument,

@@ -18,7 +18,6 @@ from tellback.agent.assistant.cli.conversation.slash_commands import (
     parse_command,
     run_slash_command,
 )
-from tellback.agent.assistant.cli.errors import with_error_report
 from tellback.agent.assistant.cli.keyboard import typed_lines
 from tellback.agent.assistant.cli.options import AttachOption
 from tellback.agent.assistant.cli.output import format_count, one_line, print_note, shown_path
@@ -34,7 +33,6 @@ _HELP_WORDS: Final = ("help", "help!", "help?", "?")
 _FIRST_HELP: Final = "Say something, or ask something. /help lists the commands; Ctrl-D leaves."
 
 
-@with_error_report
 def chat(
     context: typer.Context,
     session: Annotated[str | None, typer.Option(metavar="NAME", help="Go on with this session.")] = None,
