@@ -5,6 +5,7 @@ from .analysis.texts import with_utterance as with_utterance
 from .backup_files import is_backup_due as is_backup_due
 from .backup_files import try_lock as try_lock
 from .backup_files import was_tried as was_tried
+from .backups import BackupFile as BackupFile
 from .backups import known_backups as known_backups
 from .backups import make_daily_backup as make_daily_backup
 from .backups import remove_backup as remove_backup

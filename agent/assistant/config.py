@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import platformdirs
@@ -361,6 +362,15 @@ def _default_memory(folder: str) -> Path:
 def checked_setting(name: str, value: Any) -> Any:
     """Return *value* in the type of the setting *name*; a value that it cannot have raises ``UnusableSetting``."""
     return getattr(AssistantSettings(**{name: value}), name)
+
+
+def setting_words(name: str) -> tuple[str, ...]:
+    """Return the words that the setting *name* can be, where it is a switch or a choice; none for any other."""
+    hint = get_type_hints(AssistantSettings)[name]
+    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    if bool in kinds:
+        return "yes", "no"
+    return tuple(word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind))
 
 
 def with_settings(settings: AssistantSettings, values: Mapping[str, Any]) -> AssistantSettings:

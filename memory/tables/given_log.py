@@ -78,15 +78,16 @@ class GivenLog:
                 (namespace, namespace),
             )
 
-    def recent(self, namespace: str, limit: int = 20) -> Sequence[Given]:
-        """Return what was given last, the newest prompt first, *limit* prompts at most."""
+    def recent(self, namespace: str, limit: int = 20, *, before: str | None = None) -> Sequence[Given]:
+        """Return what was given last, or *before* the giving of that id: the newest prompt first, *limit* at most."""
         checked_int(limit, "limit", 1)
+        older, values = ("", ()) if before is None else (" AND giving < ?", (before,))
         sql = (
             f"SELECT {_COLUMNS} FROM given WHERE namespace = ? AND giving IN (SELECT giving FROM given"
-            " WHERE namespace = ? GROUP BY giving ORDER BY giving DESC LIMIT ?) ORDER BY giving DESC, key"
+            f" WHERE namespace = ?{older} GROUP BY giving ORDER BY giving DESC LIMIT ?) ORDER BY giving DESC, key"
         )
         with self._database.read() as connection:
-            rows = connection.execute(sql, (namespace, namespace, limit)).fetchall()
+            rows = connection.execute(sql, (namespace, namespace, *values, limit)).fetchall()
         return [_given(list(group)) for _, group in groupby(rows, key=lambda row: row[0])]
 
     def mark(self, namespace: str, memory: str, *, useful: bool, giving: str | None = None) -> Given:

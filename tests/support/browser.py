@@ -12,14 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING, Any
 
-from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.config import (
+    CONFIG_VARIABLE,
+    ENVIRONMENT_VARIABLES,
+    Configuration,
+    load_configuration,
+)
 from tellback.agent.assistant.server.accounts import Accounts
 from tellback.agent.assistant.server.app import create_app
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.page.browser_sessions import PAGE_UPLOADS, PAGES, SIGN_IN, BrowserSessions
 from tellback.agent.assistant.server.page.routes import install
+from tellback.agent.assistant.server.restarts import Restarts
 from tellback.agent.assistant.wiring import OpenedMemory, open_configured_memory
 from tellback.agent.http_listener import RequestGuard, address_of, host_names, listen, serve_application
 
@@ -48,9 +55,29 @@ class PageServer:
     def start(self) -> None:
         """Serve until ``stop``."""
         self._ready: threading.Event = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread = threading.Thread(target=self._serve_again, daemon=True)
         self._thread.start()
         assert self._ready.wait(30)
+
+    @property
+    def config(self) -> Path:
+        """File of the settings that *settings* do not name."""
+        return self.path.with_name("config.toml")
+
+    def _configuration(self) -> Configuration:
+        base = {"memory": str(self.path), "embedder": "none", "automatic_backups": "no", **self.settings}
+        return load_configuration(
+            flags={}, environ={CONFIG_VARIABLE: str(self.config), **_variables(base)}, may_be_missing=True
+        )
+
+    def _serve_again(self) -> None:
+        """Serve, and again after each restart, as ``tellback serve`` does."""
+        self._restarts = Restarts(self._configuration(), self._configuration)
+        with listen("127.0.0.1", self.port) as listening:
+            while True:
+                asyncio.run(self._serve(listening.dup()))
+                if not self._restarts.perform():
+                    return
 
     def stop(self) -> None:
         """End, and close the memory."""
@@ -83,30 +110,32 @@ class PageServer:
 
         return str(self.run(work))
 
-    async def _serve(self) -> None:
+    async def _serve(self, listening: socket) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ended = self._loop.create_future()
-        settings = AssistantSettings(
-            **{"memory": self.path, "embedder": "none", "automatic_backups": False, **self.settings}
-        )
+        self._ended = ended = self._loop.create_future()
+        settings = self._restarts.configuration.settings
         self.served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
         self.sessions = BrowserSessions(TOKEN, **({} if self.clock is None else {"clock": self.clock}))
-        with listen("127.0.0.1", self.port) as listening:
-            self.address = address_of(listening, "127.0.0.1")
-            self.port = int(self.address.rpartition(":")[2])
-            limits = dict.fromkeys(PAGE_UPLOADS, 50_000_000)
-            accounts = Accounts(TOKEN, self.served.opened, namespace=settings.namespace)
-            app = create_app(self.served, accounts)
-            install(app, self.sessions)
-            guard = RequestGuard(
-                application=app,
-                callers=accounts,
-                names=host_names("127.0.0.1"),
-                body_limits=limits,
-                open=("/healthz", *PAGES),
-            )
-            self._loop.call_soon(self._ready.set)
-            await serve_application(guard, listening, self._ended)
+        self.address = address_of(listening, "127.0.0.1")
+        self.port = int(self.address.rpartition(":")[2])
+        limits = dict.fromkeys(PAGE_UPLOADS, 50_000_000)
+        accounts = Accounts(TOKEN, self.served.opened, namespace=settings.namespace)
+        app = create_app(self.served, accounts, restarts=self._restarts)
+        install(app, self.sessions)
+        guard = RequestGuard(
+            application=app,
+            callers=accounts,
+            names=host_names("127.0.0.1"),
+            body_limits=limits,
+            open=("/healthz", *PAGES),
+        )
+        self._restarts.serves(lambda: None if ended.done() else ended.set_result(None))
+        self._loop.call_soon(self._ready.set)
+        await serve_application(guard, listening, ended)
+
+
+def _variables(settings: dict[str, Any]) -> dict[str, str]:
+    return {ENVIRONMENT_VARIABLES[name]: str(value) for name, value in settings.items()}
 
 
 @dataclass

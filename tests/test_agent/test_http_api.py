@@ -249,6 +249,36 @@ async def test_an_export_streams_into_another_memory_and_the_owner_sees_to_the_f
     assert "<script" not in reference.text
 
 
+async def test_a_receipt_is_verified_and_what_prompts_were_given_is_told_and_marked(tmp_path: Path) -> None:
+    async with served(tmp_path / "m.db") as client:
+        id = (await client.post(f"{API}/memories", json={"text": "My locker has the number 4711."})).json()["id"]
+        plan = (await client.post(f"{API}/forget", json={"ids": [id]})).json()
+        done = (await client.post(f"{API}/forget", json={"ids": [id], "confirm": plan["confirm"]})).json()
+        words = {"receipt": done["receipt"], "texts": ["My locker has the number 4711."]}
+        gone = (await client.post(f"{API}/forget/verify", json=words)).json()
+        elsewhere = {"path": "/etc/hostname", "kind": "copy", "note": "", "at": None}
+        forged = {**done["receipt"], "unreached": [elsewhere]}
+        searched = (await client.post(f"{API}/forget/verify", json={"receipt": forged})).json()
+        other = {"receipt": {**done["receipt"], "namespace": "ana"}}
+        refused = [
+            await client.post(f"{API}/forget/verify", json=other),
+            await client.post(f"{API}/forget/verify", json={"receipt": {}}),
+            await client.get(f"{API}/backups/m.db"),
+            await client.get(f"{API}/backups/..%2Fm.db"),
+        ]
+        kept = (await client.post(f"{API}/memories", json={"text": "The bin is green."})).json()["id"]
+        memory = open_memory(tmp_path / "m.db", choose_local=False)
+        memory.given.record("", {kept: 0.5}, client="codex", session="s", prompt="Which bin?")
+        await memory.close()
+        (given,) = (await client.get(f"{API}/given")).json()
+        mark = {"giving": given["id"], "memory": kept, "useful": False}
+        marked = (await client.post(f"{API}/given/marks", json=mark)).json()
+    assert (gone["gone"], gone["left"], searched["files"]) == (True, [], gone["files"])
+    assert [answer.status_code for answer in refused] == [404, 422, 404, 404]
+    assert (given["client"], given["prompt"], given["memories"][0]["is_useful"]) == ("codex", "Which bin?", True)
+    assert marked["memories"] == [{"id": kept, "score": 0.5, "is_useful": False}]
+
+
 async def test_a_stream_that_the_end_of_the_server_meets_ends_with_an_event(tmp_path: Path, monkeypatch) -> None:
     memory = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
     settings = AssistantSettings(memory=tmp_path / "m.db", embedder="none")

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,33 @@ def test_what_was_acknowledged_is_there_after_the_server_is_killed_and_a_second_
     assert sorted(texts) == sorted(kept)
     assert log.count("POST /memories 200") >= 11  # the last answer may come before its line
     assert not [word for word in ("green", TOKEN) if word in log]
+
+
+def test_a_backup_is_put_back_by_a_server_that_goes_on_at_the_same_port(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path) as (process, address, _),
+        httpx.Client(base_url=f"{address}/api/v1", headers=BEARER, trust_env=False, timeout=60) as client,
+    ):
+        client.post("/memories", json={"text": "The bin is green."}).raise_for_status()
+        name = client.post("/backup").json()["name"]
+        copy = client.get(f"/backups/{name}").content
+        client.post("/memories", json={"text": "The bin is black."}).raise_for_status()
+        plan = client.post(f"/backups/{name}/restore", json={}).json()
+        wrong = client.post(f"/backups/{name}/restore", json={"confirm": plan["confirm"][:-1] + "x"}).json()
+        begun = client.post(f"/backups/{name}/restore", json={"confirm": plan["confirm"]}).json()
+        texts: list[str] = []
+
+        def is_back() -> bool:
+            with suppress(httpx.TransportError):  # a connection that is kept open ends with what was served
+                texts[:] = [memory["text"] for memory in client.get("/memories").json()["memories"]]
+            return texts == ["The bin is green."]
+
+        wait_until(is_back)
+        client.post("/memories", json={"text": "The bin is red."}).raise_for_status()
+        assert process.poll() is None
+    assert copy.startswith(b"SQLite format 3")
+    assert (plan["done"], plan["changes"], wrong["done"], begun["done"]) == (False, 1, False, True)
+    assert len([*tmp_path.glob("m.db.before-restore-*")]) >= 1
 
 
 @pytest.mark.skipif(not wire.available(), reason="this system has no sockets for it")

@@ -75,6 +75,8 @@ READS = {
     "the owner's namespace": ("GET", "/stats?namespace=", None),
     "users": ("GET", "/users", None),
     "a backup": ("POST", "/backup", {}),
+    "a file of a backup": ("GET", "/backups/m.db", None),
+    "a restore": ("POST", "/backups/m.db/restore", {}),
     "metrics": ("GET", "/metrics", None),
 }
 

@@ -92,31 +92,116 @@ def test_an_export_of_another_assistant_is_taken_in_and_an_own_one_is_taken_away
     page.get_by_text("This is no export").wait_for()
 
 
-def test_health_checks_the_rows_and_makes_a_backup(server: PageServer, page: Page) -> None:
+def test_a_backup_is_made_taken_away_and_put_back_after_its_plan_was_shown(
+    server: PageServer, page: Page, tmp_path: Path
+) -> None:
     fill(server)
     page.goto(f"{server.address}/health")
-    page.get_by_role("button", name="Check every row").click()
-    page.get_by_text("Every row is as it was written.").wait_for()
+    page.get_by_role("button", name="Check everything").click()
+    page.get_by_text("every row is as it was written").wait_for()
     page.get_by_role("button", name="Make a backup now").click()
     page.get_by_text("A backup is made").wait_for()
-    assert page.locator("tbody tr").count() == 1
+    backups = page.get_by_role("region", name="Backups").locator("tbody tr")
+    assert backups.count() == 1
+    with page.expect_download() as waiting:
+        backups.get_by_role("link", name="Download").click()
+    waiting.value.save_as(tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").read_bytes().startswith(b"SQLite format 3")
+    page.goto(f"{server.address}/memories")
+    page.get_by_label("Something to remember").fill("The ferry leaves at nine.")
+    page.get_by_role("button", name="Remember").click()
+    page.get_by_text("Remembered.").wait_for()
+    page.goto(f"{server.address}/health")
+    page.get_by_role("link", name="Put back").click()
+    page.get_by_text("1 change of yours since then would be gone").wait_for()
+    page.get_by_role("button", name="Put it back").click()
+    page.get_by_text("is put back: ").wait_for()
+    page.goto(f"{server.address}/memories")
+    page.get_by_text("The rent is 910 euros").wait_for()
+    assert page.get_by_text("The ferry leaves").count() == 0
+    assert [path for path in tmp_path.iterdir() if "before-restore" in path.name]
+
+
+def test_settings_are_changed_checked_and_hold_at_once(server: PageServer, page: Page) -> None:
+    page.goto(f"{server.address}/settings")
+    page.get_by_label("Your time zone").fill("Lisbon")
+    page.get_by_label("Your name").fill("Marta")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("the name of a time zone is needed").wait_for()
+    assert not server.config.exists()
+    assert page.get_by_label("Your name").input_value() == "Marta"  # what was typed is still there
+    page.get_by_label("Your time zone").fill("Europe/Lisbon")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved: name, zone.").wait_for()
+    assert server.config.read_text() == 'name = "Marta"\nzone = "Europe/Lisbon"\n'
+
+    async def name(opened):
+        return opened.settings.name
+
+    assert server.run(name) == "Marta"
+    assert page.get_by_label("A backup is made each day").is_disabled()  # a variable sets it
+    page.goto(f"{server.address}/health")
+    page.get_by_role("button", name="A link for another browser").click()
+    link = page.locator("#link").inner_text()
+    other = page.context.browser.new_page()
+    other.goto(link)
+    other.wait_for_url("**/chat")
+    other.context.close()
+
+
+def test_what_prompts_were_given_is_shown_with_its_reason_and_marked_as_not_useful(
+    server: PageServer, page: Page
+) -> None:
+    async def work(opened):
+        ids = [(await opened.memory.remember(Memory(text))).id for text in TEXTS[:4]]
+        for number in range(21):
+            words = f"Where does Marta live, number {number}?"
+            scores = {ids[0]: 0.8, ids[1]: 0.5}
+            opened.memory.given.record("", scores, client="claude-code", session="s", prompt=words)
+        await opened.memory.forget([ids[1]])
+        return ids[0]
+
+    id = server.run(work)
+    page.goto(f"{server.address}/given")
+    assert page.locator("article.given").count() == 20
+    first = page.locator("article.given").first
+    first.get_by_text("Given: it says “Marta” (score 0.80)").wait_for()
+    first.get_by_role("button", name="Not useful: My name is Marta.").click()
+    first.get_by_text("not given any more to prompts like this one").wait_for()
+
+    async def marked(opened):
+        return opened.memory.given.not_useful("", "Where does Marta live?", [id])
+
+    assert server.run(marked) == {id}
+    first.get_by_role("button", name="Useful after all").click()
+    first.get_by_role("button", name="Not useful").wait_for()
+    assert server.run(marked) == set()
+    page.get_by_role("link", name="Older ones").click()
+    page.get_by_text("number 0?").wait_for()
+    assert page.locator("article.given").count() == 1
 
 
 PATHS = (
     "/chat", "/memories", "/memories?q=rent", "/memories?tag=life", "/memories/ID", "/memories/ID/forget",
     "/memories/changes", "/memories/conflicts", "/documents?question=lease", "/documents/read?source=lease.md",
-    "/profile", "/conversations", "/health", "/settings", "/memories/nothing",
+    "/profile", "/conversations", "/given", "/health", "/health/restore?name=BACKUP", "/settings", "/memories/nothing",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_keeps_anybody_out(server: PageServer, browser: Browser, scheme: str) -> None:
-    id = fill(server)
-    found = []
+    id, found = fill(server), []
+    server.add_user("ana", family="write")
+
+    async def more(opened):
+        opened.memory.given.record("", {id: 0.8}, client="codex", session="s", prompt="What is the rent?")
+        return (await opened.memory.backup()).path.name
+
+    backup = server.run(more)
     size = PHONE if scheme == "dark" else {"width": 1200, "height": 800}
     with signed_in(browser, server, color_scheme=scheme, viewport=size) as (page, watched):
         for path in PATHS:
-            page.goto(server.address + path.replace("ID", id))
+            page.goto(server.address + path.replace("ID", id).replace("BACKUP", backup))
             page.wait_for_load_state("networkidle")
             found += [f"{path}: {problem}" for problem in accessibility_problems(page)]
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Coroutine
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tellback.agent.assistant.server.page.browser_sessions import BrowserSessions
     from tellback.agent.assistant.server.process import TakenSocket
     from tellback.agent.assistant.server.resident import ResidentServer
+    from tellback.agent.assistant.server.restarts import Restarts
     from tellback.agent.assistant.wiring import OpenedMemory
     from tellback.agent.rate_limit import RateLimit
 
@@ -85,6 +86,7 @@ def serve(
     import platformdirs
 
     from tellback.agent.assistant.server.exposure import checked_exposure
+    from tellback.agent.assistant.server.restarts import Restarts
     from tellback.agent.assistant.server.running import ServerRuns, sole_server
     from tellback.agent.http_listener import listen
     from tellback.agent.rate_limit import RateLimit, SharedRateLimit
@@ -109,7 +111,12 @@ def serve(
     try:
         with sole_server(serving.folder, str(settings.shown_memory)) as running, listen(host, port) as listening:
             running.announce(serving.address(listening))
-            run(serving.run(listening))
+            restarts = Restarts(configuration, global_options(context).configuration)
+            while True:
+                run(serving.run(listening.dup(), restarts=restarts))
+                if not restarts.perform():
+                    break
+                serving = replace(serving, configuration=restarts.configuration, is_again=True)
     except ServerRuns as runs:
         print_note(f"{settings.shown_memory} is served at {runs.address} already.")
         if page:
@@ -123,7 +130,10 @@ def serve(
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
-    """Serving of the memory of *configuration*; *folder* has the access log. All workers have the *limit*."""
+    """Serving of the memory of *configuration*; *folder* has the access log. All workers have the *limit*.
+
+    It *is_again*: the process has served before, and said where.
+    """
 
     configuration: Configuration
     exposure: Exposure
@@ -132,14 +142,15 @@ class _Serving:
     browser: bool
     workers: int
     limit: RateLimit
+    is_again: bool = False
 
     def address(self, listening: socket.socket) -> str:
         from tellback.agent.http_listener import address_of
 
         return address_of(listening, self.exposure.host, "http" if self.exposure.certificate is None else "https")
 
-    async def run(self, listening: socket.socket, worker: int = 0) -> None:
-        """Serve until a signal comes; what streams is told so, and what is being written is stored."""
+    async def run(self, listening: socket.socket, worker: int = 0, restarts: Restarts | None = None) -> None:
+        """Serve until a signal or a restart comes; what streams is told so, and what is being written is stored."""
         from tellback.agent.assistant.server.access_log import AccessLog
         from tellback.agent.assistant.server.accounts import Accounts
         from tellback.agent.assistant.server.app import OPEN_PATHS, create_app
@@ -154,7 +165,7 @@ class _Serving:
         served = ServedMemory(lambda: asyncio.to_thread(open_configured_memory, settings))
         opened = await served.opened()  # what cannot be opened ends the command
         accounts = Accounts(token, served.opened, namespace=settings.namespace)
-        app = create_app(served, accounts, version=version("tellback"), workers=self.workers)
+        app = create_app(served, accounts, version=version("tellback"), workers=self.workers, restarts=restarts)
         limits, open_paths = {**dict.fromkeys(_UPLOADS, _UPLOAD_BYTES), _MODELS: _CHAT_BYTES}, [*OPEN_PATHS]
         sessions = BrowserSessions(token, limit=self.limit) if self.page else None
         if sessions is not None:
@@ -162,7 +173,7 @@ class _Serving:
             limits |= dict.fromkeys(PAGE_UPLOADS, _UPLOAD_BYTES)
             open_paths += PAGES
         hooks = _Hooks.beside(opened, self.address(listening)) if self.workers == 1 else None
-        if worker == 0:
+        if worker == 0 and not self.is_again:
             self._announce(listening, place, sessions)
         with closing(AccessLog(self.folder)) as log, ending_signals() as signalled:
 
@@ -181,6 +192,8 @@ class _Serving:
                 limit=self.limit,
             )
             signalled.add_done_callback(lambda _: served.ending.set())
+            if restarts is not None:
+                restarts.serves(partial(_end, signalled))
             await serve_application(
                 guard,
                 listening,
@@ -234,6 +247,11 @@ class _Hooks:
         await serve_socket(self.server, self.taken)
         await signalled
         await asyncio.to_thread(self.server.pool.release)
+
+
+def _end(signalled: asyncio.Future[int]) -> None:
+    if not signalled.done():
+        signalled.set_result(0)
 
 
 def _show_page(link: str, *, opens: bool) -> None:

@@ -77,6 +77,11 @@ class Account:
         if not self.is_owner:
             raise NotPermitted("this is for the owner of the server")
 
+    def check_server_token(self) -> None:
+        """Raise ``NotPermitted`` for a user's account, whatever its role: this is about everybody's memories."""
+        if self.name != OWNER:
+            raise NotPermitted("this needs the token of the server")
+
 
 class Accounts:
     """Accounts by token, and the memories that each may use.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response, UploadFile
@@ -21,6 +23,7 @@ from tellback.agent.desk.results import (
     ConflictItem,
     DocumentItem,
     FoundMemories,
+    GivenItem,
     MemoryItem,
     OperationItem,
     ProfileItem,
@@ -351,6 +354,14 @@ class LineBody(_Body):
     about: Annotated[str, Field(max_length=1_000)]
 
 
+class GivenMark(_Body):
+    """Whether *memory* was *useful* to the prompt of the id *giving*."""
+
+    giving: Annotated[str, Field(max_length=200)]
+    memory: Annotated[str, Field(max_length=512)]
+    useful: bool
+
+
 class Prompt(_Body):
     """Words of the user in *session*; "" begins one."""
 
@@ -520,6 +531,20 @@ async def operations(
 async def undo(desk: DeskParameter, id: str) -> OperationItem:
     """Take back an operation, also a forgetting in its time of grace."""
     return OperationItem.of(await desk.undo(id))
+
+
+@router.get("/given")
+async def given(opened: OwnConversations, before: str | None = None, limit: Limit = 20) -> list[GivenItem]:
+    """List what prompts of your clients were given, the newest first; *before* is the id of the last of a page."""
+    recent = partial(opened.memory.given.recent, opened.namespace, limit, before=before)
+    return [GivenItem.of(prompt) for prompt in await asyncio.to_thread(recent)]
+
+
+@router.post("/given/marks")
+async def mark_given(opened: OpenedParameter, body: GivenMark) -> GivenItem:
+    """Mark that a memory was useful to a prompt, or not: then it is not given any more to prompts like that."""
+    mark = partial(opened.memory.given.mark, opened.namespace, body.memory, useful=body.useful, giving=body.giving)
+    return GivenItem.of(await asyncio.to_thread(mark))
 
 
 @router.get("/profile")

@@ -23,6 +23,7 @@ from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.proxy.endpoints import ModelEndpoints
 
 if TYPE_CHECKING:
+    from tellback.agent.assistant.server.restarts import Restarts
     from tellback.agent.assistant.wiring import OpenedMemory
 
 API: Final = "/api/v1"
@@ -31,13 +32,20 @@ OPEN_PATHS: Final = ("/healthz", "/readyz", REFERENCE, f"{REFERENCE}.css")
 """Paths that need no token: they tell nothing of what is remembered."""
 
 
-def create_app(served: ServedMemory, accounts: Accounts, *, version: str = "0", workers: int = 1) -> FastAPI:
+def create_app(
+    served: ServedMemory,
+    accounts: Accounts,
+    *,
+    version: str = "0",
+    workers: int = 1,
+    restarts: Restarts | None = None,
+) -> FastAPI:
     """Return the application over the memory that is *served*: the API under ``/api/v1``, the configured model with
     this memory under ``/v1``, and MCP under ``/mcp``.
 
     It closes the memory when it ends. Where there are several *workers*, none keeps sessions of MCP for itself.
     ``app.state.served`` has the conversations, and ``app.state.accounts`` what each caller (``request.state.caller``)
-    may see.
+    may see. Where the server can be started anew, *restarts* does it, for a backup to be put back.
     """
 
     @asynccontextmanager
@@ -58,7 +66,7 @@ def create_app(served: ServedMemory, accounts: Accounts, *, version: str = "0", 
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.served, app.state.accounts = served, accounts
+    app.state.served, app.state.accounts, app.state.restarts = served, accounts, restarts
     problems.install(app)
     app.include_router(router, prefix=API)
     app.include_router(ModelEndpoints(memory_of_caller).router)

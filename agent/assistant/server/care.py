@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, MutableMapping
-from dataclasses import asdict
+from collections.abc import AsyncIterator, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Request, Response, UploadFile
-from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from fastapi import APIRouter, BackgroundTasks, Depends, HTTPException, Request, Response, UploadFile
+from fastapi.responses import FileResponse, StreamingResponse
+from pydantic import BaseModel, Field
 
-from tellback.agent.assistant.server.accounts import Account, Accounts
+from tellback.agent.assistant.server.accounts import OWNER, Account, Accounts, NoSuchNamespace
 from tellback.agent.assistant.server.api import OpenedParameter, ReadOnly
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.resident import resident_bytes
 from tellback.agent.assistant.wiring import OpenedMemory
+from tellback.agent.desk.consent import ConfirmationTokens
+from tellback.memory import read_receipt
+from tellback.memory.internals import BackupFile
+from tellback.vectorstore import UnsupportedError
+from tellback.vectorstore.sqlite import backup_damage
+
+if TYPE_CHECKING:
+    from tellback.agent.assistant.server.restarts import Restarts
 
 router = APIRouter()
 _CHUNK = 65_536
+_MOST_CHANGES: Final = 1_000
+"""Changes since a backup that are counted."""
 
 
 class ImportAnswer(BaseModel):
@@ -51,6 +62,97 @@ class BackupItem(BaseModel):
     name: str
     at: str
     bytes: int
+
+
+class RestoreBody(BaseModel):
+    """Confirmation of a restore, by the token that the first call has answered."""
+
+    confirm: Annotated[str | None, Field(max_length=100)] = None
+
+
+class Restoring(BackupItem):
+    """Restore of a backup: begun (*done*), or what it is and the token that confirms it.
+
+    *damage* is what is wrong with the file. *changes* were made since in the owner's namespace, *forgettings* of which
+    would be undone.
+    """
+
+    done: bool
+    confirm: str | None = None
+    damage: str
+    changes: int
+    forgettings: int
+
+
+class VerifyBody(BaseModel):
+    """Receipt of a forgetting, and the words that were forgotten."""
+
+    receipt: dict[str, Any]
+    texts: Annotated[list[Annotated[str, Field(max_length=100_000)]], Field(max_length=100)] = []
+
+
+class Verification(BaseModel):
+    """Verification of a forgetting: *gone*, or what is *left*, and how many *rows* and *files* were looked through."""
+
+    gone: bool
+    left: list[dict[str, str]]
+    rows: int
+    files: int
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """Plan to put *backup* back: what is wrong with it (*damage*), and how many *changes* were made since in the
+    owner's namespace, *forgettings* among them. One of *tokens* for the *subject* confirms it.
+    """
+
+    backup: BackupFile
+    damage: str
+    changes: int
+    forgettings: int
+    subject: Sequence[str]
+    tokens: ConfirmationTokens
+
+    @property
+    def confirm(self) -> str:
+        """Return a token for the second call."""
+        return self.tokens.issue("restore", self.subject)
+
+    def is_confirmed_by(self, token: str) -> bool:
+        """Return whether *token* was given for this plan as it is."""
+        return self.tokens.is_valid(token, "restore", self.subject)
+
+    def shown(self) -> dict[str, Any]:
+        """Return what is told of it."""
+        counts = {"damage": self.damage, "changes": self.changes, "forgettings": self.forgettings}
+        at = self.backup.at.isoformat()
+        return {"name": self.backup.path.name, "at": at, "bytes": self.backup.bytes, **counts}
+
+
+async def plan_restore(opened: OpenedMemory, name: str) -> RestorePlan:
+    """Return the plan to put the backup *name* back; it is read whole."""
+    backup = await known_backup(opened, name)
+    damage = await asyncio.to_thread(backup_damage, backup.path)
+    newer = [one for one in await opened.desk.operations(limit=_MOST_CHANGES) if one.at > backup.at]
+    forgettings = sum(one.kind == "forget" for one in newer)
+    subject = (str(backup.path), str(backup.bytes), backup.at.isoformat(), *(one.id for one in newer[:1]))
+    return RestorePlan(backup, damage, len(newer), forgettings, subject, opened.desk.tokens)
+
+
+async def known_backup(opened: OpenedMemory, name: str) -> BackupFile:
+    """Return the backup of that file name, those beside the memory first; any other name is refused."""
+    for backup in await _known_backups(opened):
+        if backup.path.name == name and backup.bytes:
+            return backup
+    raise HTTPException(404, "there is no such backup")
+
+
+async def _known_backups(opened: OpenedMemory) -> Sequence[BackupFile]:
+    try:
+        return await opened.memory.backups()
+    except UnsupportedError:  # a memory in no file has none of its own
+        return ()
 
 
 async def _owner(request: Request) -> OpenedMemory:
@@ -119,6 +221,71 @@ async def backups(opened: Owner) -> list[BackupItem]:
     """List the backups that are known."""
     known = await opened.memory.backups()
     return [BackupItem(name=one.path.name, at=one.at.isoformat(), bytes=one.bytes) for one in known]
+
+
+@router.get("/backups/{name}", response_class=FileResponse)
+async def download(request: Request, opened: Owner, name: str) -> FileResponse:
+    """Send a backup as it is, with the memories of everybody in it: it needs the token of the server."""
+    _check_server_token(request)
+    return await backup_file(opened, name)
+
+
+async def backup_file(opened: OpenedMemory, name: str) -> FileResponse:
+    """Return the backup *name* as an answer."""
+    backup = await known_backup(opened, name)
+    headers = {"cache-control": "no-store"}
+    return FileResponse(backup.path, filename=backup.path.name, media_type="application/octet-stream", headers=headers)
+
+
+@router.post("/backups/{name}/restore", status_code=202)
+async def restore(request: Request, opened: Owner, name: str, body: RestoreBody, tasks: BackgroundTasks) -> Restoring:
+    """Put a backup in the place of the memory, in two calls: what it is, then with the token that came with it.
+
+    It needs the token of the server, which ends, does it, and serves again; `/health` of the page says how it went.
+    """
+    _check_server_token(request)
+    plan = await plan_restore(opened, name)
+    if body.confirm is None or not plan.is_confirmed_by(body.confirm):
+        return Restoring(done=False, confirm=plan.confirm, **plan.shown())
+    begin_restore(request, plan, tasks)
+    return Restoring(done=True, **plan.shown())
+
+
+def begin_restore(request: Request, plan: RestorePlan, tasks: BackgroundTasks) -> None:
+    """Have the server put back the backup of *plan* once its answer is sent; ``HTTPException`` where it cannot."""
+    restarts: Restarts | None = request.app.state.restarts
+    if restarts is None:
+        raise HTTPException(409, "this server cannot put it back; `tellback restore` does, when it has ended")
+    if plan.damage:
+        raise HTTPException(409, f"the backup is damaged: {plan.damage}")
+    tasks.add_task(restarts.restore, plan.backup.path)
+
+
+@router.post("/forget/verify")
+async def verify(request: Request, opened: OpenedParameter, body: VerifyBody) -> Verification:
+    """Verify that what a receipt of a forgetting names is gone: from each table, free pages and the log.
+
+    Its words (*texts*) are searched for in the bytes of the files where the token of the server is given. The copies
+    elsewhere that the receipt names are those alone that are known here.
+    """
+    receipt = read_receipt(json.dumps(body.receipt))
+    if receipt.namespace != opened.namespace:
+        raise NoSuchNamespace
+    account: Account = request.state.caller
+    if body.texts:
+        account.check_server_token()
+    known = set() if account.name != OWNER else {str(one.path) for one in await _known_backups(opened)}
+    receipt = replace(receipt, unreached=tuple(copy for copy in receipt.unreached if copy.path in known))
+    found = await opened.memory.verify_forgotten(receipt, body.texts)
+    # Files are those of everybody: a user is told how many of them say what.
+    left = [{"where": one.where if account.name == OWNER or "/" not in one.where else "a file", "what": one.what}
+            for one in found.left]  # fmt: skip
+    return Verification(gone=found.gone, left=left, rows=found.rows, files=len(found.files), notes=list(found.notes))
+
+
+def _check_server_token(request: Request) -> None:
+    account: Account = request.state.caller
+    account.check_server_token()
 
 
 @router.get("/users")

@@ -1,26 +1,42 @@
-"""Health of a memory and its backups, for the owner of the server."""
+"""Health of a memory, for the owner of the server: findings, clients, users, and backups, which are put back here."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, BackgroundTasks, Depends, Form, HTTPException, Request, Response
 
-from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, check_owner, go_to
+from tellback.agent.assistant.clients.registry import CLIENTS, HOOK_CLIENTS
+from tellback.agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings
+from tellback.agent.assistant.hooks.health import HookHealth, hook_health
+from tellback.agent.assistant.hooks.run_log import read_runs
+from tellback.agent.assistant.server.accounts import Account, Accounts
+from tellback.agent.assistant.server.care import backup_file, begin_restore, plan_restore
+from tellback.agent.assistant.server.page.browser_sessions import SIGN_IN, BrowserSessions
+from tellback.agent.assistant.server.page.page_route import Own, PageRoute, check_owner, go_to
 from tellback.agent.assistant.server.page.rendering import render
 from tellback.agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 from tellback.agent.assistant.wiring import OpenedMemory
-from tellback.vectorstore import UnsupportedError, lifecycle_of
+from tellback.vectorstore import UnsupportedError
+
+if TYPE_CHECKING:
+    from tellback.agent.assistant.server.restarts import Restarts
 
 router = APIRouter(route_class=PageRoute, dependencies=[Depends(check_owner)])
 _LEAST_FREE_BYTES: Final = 100_000_000
-_FINDINGS: Final = 20
+_CHECKED_SETTINGS: Final = ("namespace", "embedder", "offline")
+_SECONDS_TO_CHECK: Final = 240
+Word = Annotated[str, Form(max_length=200)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,43 +49,143 @@ class Finding:
     remedy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """Client on this machine: whether it is *connected*, how its *hooks* are, and when they were *seen* last."""
+
+    name: str
+    title: str
+    connected: bool
+    hooks: HookHealth | None
+    seen: datetime | None
+
+
 @router.get("/health")
-async def health(request: Request, opened: Opened) -> Response:
+async def health(request: Request, opened: Own) -> Response:
     """Show how the memory is."""
-    return await _show(request, opened, await _findings(opened))
+    return await _show(request, opened)
 
 
 @router.post("/health/check")
-async def check(request: Request, opened: Opened) -> Response:
-    """Read every row of the memory, and say whether it is as it was written."""
-    store = lifecycle_of(opened.memory.store)
-    found = [] if store is None else await asyncio.to_thread(store.verify)
-    rows = [Finding("Content", str(finding), False, "restore a backup, or save what is left: tellback doctor --salvage")
-            for finding in found[:_FINDINGS]] or [Finding("Content", "Every row is as it was written.")]  # fmt: skip
-    return await _show(request, opened, [*rows, *await _findings(opened)])
+async def check(request: Request, opened: Own) -> Response:
+    """Check everything, as ``tellback doctor`` does, in a process of its own: it reads every row."""
+    return await _show(request, opened, checks=await _doctor(opened.settings))
+
+
+async def _doctor(settings: AssistantSettings) -> list[Finding]:
+    place = settings.memory if settings.file is None else settings.file.absolute()
+    given = {ENVIRONMENT_VARIABLES[name]: str(getattr(settings, name)) for name in _CHECKED_SETTINGS}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tellback.agent.assistant.cli", "doctor", "--json",
+        env={**os.environ, **given, ENVIRONMENT_VARIABLES["memory"]: str(place)},
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(_SECONDS_TO_CHECK):
+            told, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    try:
+        checks = json.loads(told)["checks"]
+    except (ValueError, KeyError):
+        raise HTTPException(500, "The check failed; tellback doctor on the machine of the server says more.") from None
+    return [Finding(one["name"], one["seen"], one["fine"], one["remedy"]) for one in checks]
 
 
 @router.post("/health/backup")
-async def backup(opened: Opened) -> Response:
+async def backup(opened: Own) -> Response:
     """Make a backup beside the memory."""
     copy = await opened.memory.backup()
     return go_to(opened, "/health", made=copy.path.name)
 
 
-async def _show(request: Request, opened: OpenedMemory, findings: list[Finding]) -> Response:
-    memory = opened.memory
+def check_server_token(request: Request) -> None:
+    """Refuse a session that was not begun with the token of the server: backups hold the memories of everybody."""
+    account: Account = request.state.caller
+    account.check_server_token()
+
+
+_Server = Depends(check_server_token)
+
+
+@router.get("/health/backups/{name}", dependencies=[_Server])
+async def download(opened: Own, name: str) -> Response:
+    """Send a backup."""
+    return await backup_file(opened, name)
+
+
+@router.get("/health/restore", dependencies=[_Server])
+async def restore_plan(request: Request, opened: Own, name: str) -> Response:
+    """Show what a backup is, and what would be undone, before it is put back."""
+    return render(request, "restore.html", plan=await plan_restore(opened, name), changed=False)
+
+
+@router.post("/health/restore", dependencies=[_Server])
+async def restore(request: Request, opened: Own, name: Word, confirm: Word, tasks: BackgroundTasks) -> Response:
+    """Put a backup in the place of the memory: the server ends, does it, and serves again."""
+    plan = await plan_restore(opened, name)
+    if not plan.is_confirmed_by(confirm):
+        return render(request, "restore.html", plan=plan, changed=True)
+    begin_restore(request, plan, tasks)
+    return restarting(request, "/health", tasks)
+
+
+def restarting(request: Request, path: str, tasks: BackgroundTasks) -> Response:
+    """Return the page that is shown while the server ends and serves again, and leads to *path* then."""
+    answer = render(request, "restarting.html", path=f"{path}?again=1")
+    answer.headers["refresh"] = f"1; url={path}?again=1"
+    answer.background = tasks
+    return answer
+
+
+@router.post("/health/link", dependencies=[_Server])
+async def link(request: Request, opened: Own, user: Annotated[str, Form(max_length=100)] = "") -> Response:
+    """Make a link that signs another browser in once: the owner's, or that of a *user*."""
+    accounts: Accounts = request.app.state.accounts
+    sessions: BrowserSessions = request.app.state.browser_sessions
+    known = await accounts.account_of(user)
+    if known is None:
+        raise HTTPException(404, "There is no such user.")
+    address = f"{request.base_url}{SIGN_IN[1:]}?{urlencode({'word': sessions.link_word(user, known[1])})}"
+    return render(request, "link.html", address=address, user=user)
+
+
+async def _show(request: Request, opened: OpenedMemory, checks: list[Finding] | None = None) -> Response:
+    memory, accounts = opened.memory, request.app.state.accounts
     stats = await memory.stats(namespace=opened.namespace)
     backups: list[Any] = []
     with suppress(UnsupportedError):  # a memory in no file has none of its own
         backups = sorted(await memory.backups(), key=lambda backup: backup.at, reverse=True)
+    restarts: Restarts | None = request.app.state.restarts
     return render(
         request,
         "health.html",
         stats=stats,
         backups=backups,
-        findings=findings,
+        findings=await _findings(opened),
+        checks=checks,
+        clients=await asyncio.to_thread(_clients),
+        users=await accounts.list(),
+        has_token=not request.state.caller.name,
+        can_restore=restarts is not None,
+        restarts=restarts if "again" in request.query_params else None,
         made=request.query_params.get("made", ""),
     )
+
+
+def _clients() -> list[ClientRow]:
+    """Return the clients that are on this machine, those that are connected first."""
+    hooks = {client.name: client for client in HOOK_CLIENTS}
+    rows = []
+    for client in CLIENTS:
+        connected, runs = bool(client.server_file.registered()), read_runs(client.name)
+        if not (connected or runs or client.folder.exists()):
+            continue
+        health = hook_health(hooks[client.name]) if client.name in hooks else None
+        seen = max((datetime.fromisoformat(run.at) for run in runs), default=None)
+        rows.append(ClientRow(client.name, client.title, connected or health is not None, health, seen))
+    return sorted(rows, key=lambda row: not row.connected)
 
 
 async def _findings(opened: OpenedMemory) -> list[Finding]:
@@ -96,14 +212,8 @@ def _file_findings(path: Path) -> list[Finding]:
     ]
     if os.name == "posix":
         private = not path.stat().st_mode & 0o077
-        findings.append(
-            Finding(
-                "Private",
-                "yes" if private else "others may read it",
-                private,
-                f"chmod 600 {path}" if not private else "",
-            )
-        )
+        seen = "yes" if private else "others may read it"
+        findings.append(Finding("Private", seen, private, "" if private else f"chmod 600 {path}"))
     if (warning := synced_warning(path)) is not None:
         findings.append(Finding("Synced folder", warning, False, SYNCED_REMEDY))
     return findings

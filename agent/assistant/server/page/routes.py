@@ -10,6 +10,7 @@ from tellback.agent.assistant.server.page import (
     chat,
     conversations,
     documents,
+    given,
     health,
     login,
     memories,
@@ -31,7 +32,7 @@ def install(app: FastAPI, sessions: BrowserSessions) -> None:
     app.include_router(router)
     app.include_router(login.router, include_in_schema=False)
     checked = [Depends(check_form_token)]
-    for part in (chat, memories, documents, profile, conversations, health, settings):
+    for part in (chat, memories, documents, profile, conversations, given, health, settings):
         app.include_router(part.router, include_in_schema=False, dependencies=checked)
     app.add_middleware(SignedInBrowsers, sessions=sessions)
 
