@@ -10,12 +10,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, get_args
 from urllib.parse import quote, urlencode
 
 from pydantic import TypeAdapter
 
+from tellback.agent.desk.desk import Mark
 from tellback.agent.desk.values import memory_value, recall_result
 from tellback.memory import (
     ArgumentError,
@@ -30,12 +32,15 @@ from tellback.memory import (
 )
 from tellback.memory.http import HttpClient, HttpError, Timeouts
 from tellback.memory.internals import (
+    Conflict,
+    MemoryHistory,
     MemoryPage,
     Operation,
     Profile,
     ProfileEntry,
     SessionInfo,
     StoredMessage,
+    WhyNot,
     redact_secrets,
 )
 from tellback.vectorstore import UnsupportedError, open_store
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
 _API: Final = "/api/v1"
 _MOST: Final = 1_000
 _NOT_SENT: Final = ("actor", "approved_by", "namespace", "counter", "hooks")
+_MARK_VALUES: Final = {"tag": "tags", "untag": "tags", "set_importance": "importance", "expire": "at"}
+"""Fields of the values that marks take."""
 ValueT = TypeVar("ValueT")
 
 
@@ -97,10 +104,13 @@ class RemoteMemory:
 
     async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
         """As ``LongTermMemory.recall``."""
-        given = {name: value for name, value in options.items() if name not in _NOT_SENT and value not in (None, ())}
-        namespace = str(options.get("namespace", ""))
-        body = {"question": question, "k": k, **given}
-        return recall_result(await self.call("POST", "/recall", body, namespace=namespace))
+        body = {"question": question, "k": k, **_sent(options)}
+        return recall_result(await self.call("POST", "/recall", body, namespace=str(options.get("namespace", ""))))
+
+    async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
+        """As ``LongTermMemory.why_not``."""
+        body = {"question": question, "id": id, "k": k, **_sent(options)}
+        return _value(WhyNot, await self.call("POST", "/why-not", body, namespace=str(options.get("namespace", ""))))
 
     async def remember(
         self, item: str | Memory, *, replaces: Sequence[str] = (), namespace: str = "", **_caller: Any
@@ -182,6 +192,50 @@ class RemoteMemory:
         told = await self.call("PUT", f"/memories/{quote(id, safe='')}", {"text": text, **body}, namespace=namespace)
         return _value(Report, told)
 
+    async def describe(self, lines: Mapping[str, str], *, namespace: str = "", **_caller: Any) -> Sequence[Report]:
+        """As ``LongTermMemory.describe``, each line by itself."""
+        places = {f"/memories/{quote(id, safe='')}/about": {"about": line} for id, line in lines.items()}
+        told = [await self.call("PUT", place, line, namespace=namespace) for place, line in places.items()]
+        return [_value(Report, report) for report in told]
+
+    async def end(self, id: str, valid_to: datetime | None, *, namespace: str = "", **_caller: Any) -> Report:
+        """As ``LongTermMemory.end``."""
+        place = f"/memories/{quote(id, safe='')}/end"
+        return _value(Report, await self.call("POST", place, {"at": valid_to}, namespace=namespace))
+
+    async def merge(
+        self, ids: Sequence[str], text: str, *, sensitive: bool = False, namespace: str = "", **_caller: Any
+    ) -> Report:
+        """As ``LongTermMemory.merge``."""
+        body = {"ids": ids, "text": text, "sensitive": sensitive}
+        return _value(Report, await self.call("POST", "/merge", body, namespace=namespace))
+
+    async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
+        """As ``LongTermMemory.history``."""
+        told = await self.call("GET", f"/memories/{quote(id, safe='')}/history", namespace=namespace)
+        operations = [_value(Operation, operation) for operation in told["operations"]]
+        return MemoryHistory(tuple(map(memory_value, told["versions"])), tuple(operations))
+
+    async def conflicts(self, *, namespace: str = "", limit: int = 100) -> Sequence[Conflict]:
+        """As ``LongTermMemory.conflicts``."""
+        told: Any = await self.call("GET", "/conflicts", namespace=namespace, limit=min(limit, _MOST))
+        return [Conflict(tuple(map(memory_value, conflict["memories"]))) for conflict in told]
+
+    async def settle(
+        self, ids: Sequence[str], *, keep: str = "newest", namespace: str = "", **_caller: Any
+    ) -> Operation:
+        """As ``LongTermMemory.settle``."""
+        told = await self.call("POST", "/conflicts/settle", {"ids": ids, "keep": keep}, namespace=namespace)
+        return _value(Operation, told)
+
+    async def _mark(
+        self, mark: str, ids: Sequence[str], value: object = None, *, namespace: str = "", **_caller: Any
+    ) -> Operation | None:
+        """Set a *mark* as the method of ``LongTermMemory`` does that has its name."""
+        body = {"mark": mark, "ids": ids} | ({_MARK_VALUES[mark]: value} if mark in _MARK_VALUES else {})
+        told = await self.call("POST", "/marks", body, namespace=namespace)
+        return None if told is None else _value(Operation, told)
+
     async def forget(
         self,
         ids: Sequence[str] | None = None,
@@ -193,8 +247,7 @@ class RemoteMemory:
         **selectors: Any,
     ) -> Receipt:
         """As ``LongTermMemory.forget``."""
-        given = {name: value for name, value in selectors.items() if name not in _NOT_SENT and value not in (None, ())}
-        body = {"ids": ids, **given, "remove_backups": remove_backups}
+        body = {"ids": ids, **_sent(selectors), "remove_backups": remove_backups}
         body |= {} if grace is None else {"grace_days": grace / timedelta(days=1)}
         chosen = {name: value for name, value in body.items() if value is not None}
         return await self._forget(chosen, namespace, dry_run)
@@ -238,9 +291,11 @@ class RemoteMemory:
         """Release the connections."""
         await self._client.aclose()
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if name in get_args(Mark):
+            return partial(self._mark, name)
         asked = "documents" if name == "erasers" else name.replace("_", " ")  # what a KnowledgeBase begins with
         raise UnsupportedError(asked, "the memory is on a server; do it on that machine")
 
@@ -301,6 +356,11 @@ def _value(kind: type[ValueT], told: Any) -> ValueT:
     """Return the value of the dataclass *kind* that the JSON *told* is of."""
     value: ValueT = TypeAdapter(kind).validate_python(told)
     return value
+
+
+def _sent(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of *options* that a request has in its body."""
+    return {name: value for name, value in options.items() if name not in _NOT_SENT and value not in (None, ())}
 
 
 def _plain(value: object) -> Any:

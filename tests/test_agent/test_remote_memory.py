@@ -78,6 +78,36 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     assert "token" in refused["err"]
 
 
+def test_marks_ends_merges_and_reasons_work_over_the_address_of_a_server(address: str, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TELLBACK_TOKEN", TOKEN)
+
+    def tellback(*words: str) -> dict:
+        assert run_command_line(["--memory", address, "--model", "none", "--json", *words]) == 0, capsys.readouterr()
+        return json.loads(capsys.readouterr().out)
+
+    porto, braga, bike = (
+        tellback("remember", text)["id"] for text in ("I live in Porto.", "I live in Braga.", "My bike is red.")
+    )
+    contradicting = tellback("memories", "conflicts")["conflicts"]
+    tellback("memories", "settle", porto, braga, "--keep", porto)
+    tellback("memories", "pin", bike)
+    tellback("memories", "tag", bike, "--tag", "things")
+    tellback("memories", "about", bike, "the user's bike: colour")
+    marked = tellback("memories", "show", bike)
+    tellback("memories", "disable", bike)
+    reason = tellback("why-not", "Which colour has my bike?", bike)
+    tellback("memories", "enable", bike)
+    tellback("memories", "end", porto, "--at", "2030-01-01")
+    merged = tellback("memories", "merge", porto, bike, "--text", "I live in Porto and have a red bike.")
+    history = tellback("memories", "history", porto)
+    assert {id for conflict in contradicting for id in conflict["ids"]} == {porto, braga}
+    assert (marked["pinned"], marked["tags"], marked["about"]) == (True, ["things"], "the user's bike: colour")
+    assert reason["stage"] == "disabled"
+    assert merged["id"] == porto
+    assert history["versions"][0]["text"] == "I live in Porto and have a red bike."
+    assert {"merge", "end"} <= {operation["kind"] for operation in history["operations"]}
+
+
 def test_profile_and_citations_of_a_memory_on_a_server_are_shown_as_of_a_file(
     address: str, monkeypatch, capsys
 ) -> None:

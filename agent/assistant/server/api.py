@@ -179,6 +179,7 @@ class MergeBody(_Body):
 
     ids: Ids
     text: Text
+    sensitive: bool = False
 
 
 class MarkBody(_Body):
@@ -475,7 +476,8 @@ async def end(desk: DeskParameter, id: str, body: EndBody) -> ReportItem:
 @router.post("/merge")
 async def merge(desk: DeskParameter, body: MergeBody) -> ReportItem:
     """Make one memory of several."""
-    return ReportItem.of(await desk.memory.merge(body.ids, body.text, namespace=desk.namespace))
+    merged = await desk.memory.merge(body.ids, body.text, sensitive=body.sensitive, namespace=desk.namespace)
+    return ReportItem.of(merged)
 
 
 @router.post("/marks")
