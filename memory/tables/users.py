@@ -2,8 +2,10 @@
 
 A token is shown once and kept as its hash: it is drawn, so that a plain hash cannot be guessed back.
 
-users         name, namespace, role, hash of the token, quotas, time of making
-user_shares   namespace and user: "read", or "write" (which includes reading)
+users              name, namespace, role, hash of the token, quotas, time of making
+user_shares        namespace and user: "read", or "write" (which includes reading)
+user_reservations  namespace and number: what is on its way into it, which counts, too; and until when at most
+spent_words        hash of a word that signs in once, or of a session that was ended, and when it would have expired
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ Role: TypeAlias = Literal["owner", "member", "reader"]
 """An owner sees users and health, too; a reader changes nothing."""
 Access: TypeAlias = Literal["read", "write"]
 _COLUMNS: Final = "name, namespace, role, memories, documents, bytes, requests, made_at"
+_KEPT: Final = ("memories", "documents", "bytes")
 _LONGEST_NAME: Final = 100
 
 
@@ -148,7 +151,47 @@ class Users:
         with self._database.write() as connection:
             connection.execute("DELETE FROM users WHERE name = ?", (name,))
             connection.execute("DELETE FROM user_shares WHERE user_name = ? OR namespace = ?", (name, namespace))
+            connection.execute("DELETE FROM user_reservations WHERE namespace = ?", (namespace,))
             self._database.mark_erasure(connection)
+
+    def reserve(self, namespace: str, until: int, more: Mapping[str, int]) -> int:
+        """Note that *more* is on its way into *namespace*, *until* that second at most; return its number, in order."""
+        with self._database.write(lock=namespace) as connection:
+            now = int(self._clock().timestamp())
+            connection.execute("DELETE FROM user_reservations WHERE namespace = ? AND until < ?", (namespace, now))
+            sql = "SELECT COALESCE(MAX(number), 0) + 1 FROM user_reservations WHERE namespace = ?"
+            number = int(connection.execute(sql, (namespace,)).fetchone()[0])
+            row = (namespace, number, *(more.get(what, 0) for what in _KEPT), until)
+            connection.execute("INSERT INTO user_reservations VALUES (?, ?, ?, ?, ?, ?)", row)
+        return number
+
+    def reserved(self, namespace: str, number: int) -> Mapping[str, int]:
+        """Return what is on its way into *namespace* by reservations before *number*; nothing where there are none."""
+        sql = (
+            "SELECT SUM(memories), SUM(documents), SUM(bytes) FROM user_reservations"
+            " WHERE namespace = ? AND number < ? HAVING COUNT(*) > 0"
+        )
+        with self._database.read() as connection:
+            sums = connection.execute(sql, (namespace, number)).fetchone()
+        return {} if sums is None else dict(zip(_KEPT, map(int, sums), strict=True))
+
+    def release(self, namespace: str, number: int) -> None:
+        """Take back the reservation *number* of *namespace*: it is stored, or does not come."""
+        with self._database.write(lock=namespace) as connection:
+            sql = "DELETE FROM user_reservations WHERE namespace = ? AND number = ?"
+            connection.execute(sql, (namespace, number))
+
+    def spend(self, word: str, until: int, now: int) -> bool:
+        """Make *word* worth nothing, and return whether it was worth something; at *until* it would have expired."""
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM spent_words WHERE until < ?", (now,))
+            connection.execute("INSERT INTO spent_words VALUES (?, ?) ON CONFLICT DO NOTHING", (_hash(word), until))
+            return bool(connection.changes())
+
+    def is_spent(self, word: str) -> bool:
+        """Return whether *word* is worth nothing any more."""
+        with self._database.read() as connection:
+            return connection.execute("SELECT 1 FROM spent_words WHERE hash = ?", (_hash(word),)).fetchone() is not None
 
     def _one(self, condition: str, value: str) -> User | None:
         with self._database.read() as connection:
@@ -191,5 +234,18 @@ def m001_users(connection: Connection) -> None:
     )
 
 
-USER_TABLES: Final = TableComponent("users", (m001_users,), ("users", "user_shares"))
+def m002_reservations(connection: Connection) -> None:
+    """Create the tables of what is on its way, and of words that are spent."""
+    connection.execute(
+        "CREATE TABLE user_reservations (namespace TEXT NOT NULL, number INTEGER NOT NULL, memories INTEGER NOT NULL,"
+        " documents INTEGER NOT NULL, bytes INTEGER NOT NULL, until INTEGER NOT NULL,"
+        " PRIMARY KEY (namespace, number)) STRICT, WITHOUT ROWID"
+    )
+    connection.execute(
+        "CREATE TABLE spent_words (hash TEXT NOT NULL PRIMARY KEY, until INTEGER NOT NULL) STRICT, WITHOUT ROWID"
+    )
+
+
+_TABLES: Final = ("users", "user_shares", "user_reservations", "spent_words")
+USER_TABLES: Final = TableComponent("users", (m001_users, m002_reservations), _TABLES)
 """Tables of users; a memory has them once it is asked for users."""

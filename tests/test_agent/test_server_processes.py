@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -270,6 +271,23 @@ def test_the_entry_point_of_the_image_serves_from_its_volume(tmp_path: Path) -> 
         "memory.db",
         "memory.db-shm",
     ]
+
+
+@pytest.mark.skipif(shutil.which("useradd") is None or os.geteuid() != 0, reason="useradd, as root, is needed")
+def test_the_steps_of_the_image_make_a_user_who_owns_the_volume(tmp_path: Path) -> None:
+    steps = dict(line.split(" ", 1) for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines() if line)
+    installing, adding, making = (shlex.split(step) for step in steps["RUN"].split(" && "))
+    (tmp_path / "etc").mkdir()
+    for name in ("passwd", "group", "shadow", "gshadow"):
+        (tmp_path / "etc" / name).touch()
+    (tmp_path / "home").mkdir()
+    subprocess.run([adding[0], "--prefix", str(tmp_path), *adding[1:]], check=True, capture_output=True)
+    name, _, number, *_ = (tmp_path / "etc" / "passwd").read_text().splitlines()[-1].split(":")
+    place = {name: number, steps["VOLUME"]: str(tmp_path / "data")}
+    subprocess.run([place.get(word, word) for word in making], check=True)
+    assert name == steps["USER"]
+    assert {(tmp_path / folder).stat().st_uid for folder in ("data", "home/tellback")} == {int(number)}
+    assert installing[:2] == ["pip", "install"]
 
 
 def test_an_unsafe_exposure_is_one_line_at_the_command_line(tmp_path: Path, capsys) -> None:

@@ -1,6 +1,6 @@
 """Users of one server: each sees their own and what is shared with them, over HTTP and MCP; roles, quotas, removal.
 
-Inner parts, on no face: ``tellback.agent.assistant.cli``.
+Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assistant.server``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
 import httpx
 
 from tellback.agent.assistant.cli.app import run_command_line
+from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.server.accounts import Accounts, QuotaExceeded
+from tellback.agent.assistant.server.page.browser_sessions import BrowserSessions
+from tellback.agent.assistant.wiring import OpenedMemory, open_configured_memory
 from tellback.memory import open_memory
 from tellback.memory.internals import Quota, User, Users
 from tests.support.served_memory import API, served
@@ -165,6 +170,41 @@ async def test_a_quota_bounds_what_is_kept_and_asked_until_something_is_forgotte
     assert (uploaded.status_code, large["status"], again["status"]) == (507, 507, 200)
     assert [answer.status_code for answer in asked] == [200, 200, 200, 429, 429]
     assert int(asked[-1].headers["retry-after"]) > 0
+
+
+async def test_room_links_and_sessions_end_for_every_process_of_the_server(household: Path) -> None:
+    settings = AssistantSettings(memory=household, embedder="none")
+    async with AsyncExitStack() as stack:
+        processes = []
+        for _process in range(2):
+            opened = open_configured_memory(settings)
+            stack.push_async_callback(opened.close)
+            processes.append((Accounts("token-of-the-server", partial(_given, opened)), BrowserSessions("t" * 16)))
+        (first, pages), (second, other_pages) = processes
+        word = pages.link_word()
+        cookie = await pages.sign_in(first, word)
+        again = await other_pages.sign_in(second, word)
+        session = await other_pages.session(second, cookie or "")
+        assert session is not None
+        await other_pages.end(second, session)
+        after = await pages.session(first, cookie or "")
+        with known_users(household) as users:
+            users.set_quota("ana", Quota(memories=1))
+        rooms = []
+        for accounts in (first, second):
+            account, _ = await accounts.account_of("ana") or pytest.fail("no account")
+            rooms.append((await accounts.memory_of(account, writes=True)).desk)
+        async with rooms[0].taking(memories=1):
+            with pytest.raises(QuotaExceeded):
+                async with rooms[1].taking(memories=1):
+                    pass
+        async with rooms[1].taking(memories=1):
+            pass
+    assert (again, after) == (None, None)
+
+
+async def _given(opened: OpenedMemory) -> OpenedMemory:
+    return opened
 
 
 async def test_two_users_of_the_mcp_server_have_a_memory_each_and_no_session_of_the_other(household: Path) -> None:

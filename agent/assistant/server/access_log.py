@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import MutableMapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -15,6 +16,20 @@ _BYTES: Final = 1_000_000
 _LONGEST: Final = 40
 
 
+class _SharedFileHandler(RotatingFileHandler):
+    """Handler of a file that several workers write: where another one has begun a new file, it goes on there."""
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 - the name of the standard library
+        """Return whether the file is full; it is that which has the name now."""
+        path = Path(self.baseFilename)
+        if self.stream is not None and not (
+            path.exists() and os.path.samestat(os.fstat(self.stream.fileno()), path.stat())
+        ):
+            self.close()
+            self.stream = self._open()
+        return bool(super().shouldRollover(record))
+
+
 class AccessLog:
     """Log in *folder*, which is made; what cannot be written is no reason not to answer."""
 
@@ -22,7 +37,7 @@ class AccessLog:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "access.log"
         path.touch(mode=0o600)
-        self._handler = RotatingFileHandler(path, maxBytes=_BYTES, backupCount=1, encoding="utf-8")
+        self._handler = _SharedFileHandler(path, maxBytes=_BYTES, backupCount=1, encoding="utf-8")
         self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         self._log = logging.Logger("tellback.access", logging.INFO)
         self._log.addHandler(self._handler)

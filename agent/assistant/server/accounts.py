@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tellback.agent.errors import AgentError
@@ -27,8 +26,10 @@ OWNER: Final = ""
 """Name of the account with the token of the server."""
 _REQUESTS_PER_MINUTE: Final = 6_000
 _USERS_REQUESTS_PER_MINUTE: Final = 600
-_SECONDS_OF_COUNT: Final = 10.0
-"""Seconds after which what a user keeps is counted anew; meanwhile, what comes in is added."""
+_SECONDS_TO_STORE: Final = 600.0
+"""Seconds after which what a process has reserved and not stored does not count any more: it was killed."""
+_LOOKS: Final = 20
+_SECONDS_BETWEEN_LOOKS: Final = 0.1
 
 
 class NotPermitted(AgentError):
@@ -95,7 +96,6 @@ class Accounts:
         self.owner: Final = Account(User(OWNER, namespace, "owner"))
         self._users: Users | None = None
         self._signed: dict[str, LongTermMemory] = {}
-        self._room: dict[str, Room] = {}
 
     async def caller(self, token: str) -> Account | None:
         """Return the account with *token*; None where it is nobody's, or no longer."""
@@ -110,6 +110,14 @@ class Accounts:
             return self.owner, ""
         known = await asyncio.to_thread((await self._known_users()).with_mark, name)
         return None if known is None else (Account(known[0]), known[1])
+
+    async def spend(self, word: str, until: int, now: int) -> bool:
+        """As ``Users.spend``: for every process of the server, and for its next one."""
+        return await asyncio.to_thread((await self._known_users()).spend, word, until, now)
+
+    async def is_spent(self, word: str) -> bool:
+        """As ``Users.is_spent``."""
+        return await asyncio.to_thread((await self._known_users()).is_spent, word)
 
     async def list(self) -> Sequence[tuple[User, Mapping[str, str]]]:
         """Return all users, each with what is shared with them."""
@@ -142,17 +150,14 @@ class Accounts:
         signed = self._signed.get(account.name)
         if signed is None or signed.store is not opened.memory.store:
             signed = self._signed[account.name] = opened.memory.signed_by(account.name)
-        room = self._room_of(account, signed) if chosen == user.namespace else None
+        room = await self._room_of(account, signed) if chosen == user.namespace else None
         return opened.seen_by(signed, chosen, own=chosen == user.namespace, writes=may_write, room=room)
 
-    def _room_of(self, account: Account, memory: LongTermMemory) -> Room | None:
+    async def _room_of(self, account: Account, memory: LongTermMemory) -> Room | None:
         quota = account.user.quota
         if quota.memories is quota.documents is quota.bytes is None:
             return None
-        room = self._room.get(account.name)
-        if room is None or room.quota != quota:
-            room = self._room[account.name] = Room(quota, memory, account.user.namespace)
-        return room
+        return Room(quota, memory, account.user.namespace, await self._known_users())
 
     async def _known_users(self) -> Users:
         if self._users is None:
@@ -160,53 +165,55 @@ class Accounts:
         return self._users
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Room:
-    """Room that is left in *namespace* of *memory* under *quota*; what is on its way counts, too.
+    """Room that *quota* leaves in *namespace* of *memory*, whichever process of the server stores there.
 
-    Known is what was there when it was counted, what was stored since that count began, and what is on its way: rather
-    one memory twice than one too many.
+    What is on its way is reserved among the *users* until it is stored, and counts: rather one memory twice than one
+    too many.
     """
 
     quota: Quota
     memory: LongTermMemory
     namespace: str
-    _kept: Counter[str] = field(default_factory=Counter)
-    _stored: Counter[str] = field(default_factory=Counter)
-    _before: Counter[str] = field(default_factory=Counter)
-    _coming: Counter[str] = field(default_factory=Counter)
-    _counted_at: float = float("-inf")
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: Users
 
     @asynccontextmanager
     async def taking(self, **more: int) -> AsyncIterator[None]:
         """As ``desk.Room.taking``; it raises ``QuotaExceeded``."""
-        async with self._lock:
-            age = time.monotonic() - self._counted_at
-            if age > _SECONDS_OF_COUNT or self._missing(more):  # something may have been forgotten meanwhile
-                before, counted_at = self._stored.copy(), time.monotonic()
-                self._kept, self._before, self._counted_at = await self._count(), before, counted_at
-            if what := self._missing(more):
-                raise QuotaExceeded(what, getattr(self.quota, what))
-            self._coming.update(more)
-        try:
+        limited = {what: count for what, count in more.items() if count and getattr(self.quota, what) is not None}
+        if not limited:
             yield
-            self._stored.update(more)
+            return
+        until = int(time.time() + _SECONDS_TO_STORE)
+        number = await asyncio.to_thread(self.users.reserve, self.namespace, until, limited)
+        try:
+            await self._check(limited, number)
+            yield
         finally:
-            self._coming.subtract(more)
+            await asyncio.shield(asyncio.to_thread(self.users.release, self.namespace, number))
 
-    def _missing(self, more: Mapping[str, int]) -> str:
-        """Return of what there is no room for *more*; "" where there is."""
-        for what, count in more.items():
-            most: int | None = getattr(self.quota, what)
-            known = self._kept[what] + self._stored[what] - self._before[what] + self._coming[what]
-            if most is not None and count and known + count > most:
-                return what
-        return ""
+    async def _check(self, more: Mapping[str, int], number: int) -> None:
+        """Raise ``QuotaExceeded`` where *more* does not fit; where others are on their way, look again for a while."""
+        for look in range(_LOOKS):
+            coming = await asyncio.to_thread(self.users.reserved, self.namespace, number)  # before what it becomes
+            kept = await self._kept("documents" in more)
+            missing = [
+                what
+                for what, count in more.items()
+                if kept[what] + coming.get(what, 0) + count > getattr(self.quota, what)
+            ]
+            if not missing:
+                return
+            if not coming or look == _LOOKS - 1:
+                raise QuotaExceeded(missing[0], getattr(self.quota, missing[0]))
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
 
-    async def _count(self) -> Counter[str]:
+    async def _kept(self, documents: bool) -> dict[str, int]:
         from tellback.agent.desk.desk import MemoryDesk
 
         stats = await self.memory.stats(namespace=self.namespace)
-        documents = await MemoryDesk(memory=self.memory, namespace=self.namespace).documents()
-        return Counter(memories=stats.memories, documents=len(documents), bytes=stats.text_bytes)
+        kept = {"memories": stats.memories, "bytes": stats.text_bytes}
+        if documents:
+            kept["documents"] = len(await MemoryDesk(memory=self.memory, namespace=self.namespace).documents())
+        return kept

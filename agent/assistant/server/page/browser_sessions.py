@@ -1,8 +1,9 @@
-"""Sessions of browsers: links that sign in once, cookies, and the tokens of forms. Nothing of it is stored.
+"""Sessions of browsers: links that sign in once, cookies, and the tokens of forms.
 
-All of it is signed with a key that is derived from the server's token, so a session outlives a restart, another process
-of the owner can make a link, and a new token ends every session. A user's are signed with the hash of their own token,
-too: they end with it, or with the user.
+Only which links were used, and which sessions were ended, is stored, as hashes, for every process of the server. All of
+it is signed with a key that is derived from the server's token, so a session outlives a restart, another process of the
+owner can make a link, and a new token ends every session. A user's are signed with the hash of their own token, too:
+they end with it, or with the user.
 """
 
 from __future__ import annotations
@@ -57,8 +58,6 @@ class BrowserSessions:
         self.limit: Final = limit or RateLimit()
         self._clock = clock
         self._key = hmac.new(token.encode(), b"tellback browser session", hashlib.sha256).digest()
-        self._used: dict[str, int] = {}
-        self._ended: dict[str, int] = {}
 
     def link_word(self, name: str = OWNER, mark: str = "") -> str:
         """Return the word of a link that signs the user *name*, of that *mark*, in once, within ten minutes."""
@@ -74,23 +73,22 @@ class BrowserSessions:
         account = await accounts.caller(word)
         if account is None:
             found = await self._of("link", word, accounts)
-            if found is None or word in self._used:
+            if found is None or not await accounts.spend(word, found[1], int(self._clock())):
                 return None
-            account, end = found
-            self._used = {old: until for old, until in self._used.items() if until > self._clock()} | {word: end}
+            account = found[0]
         known = await accounts.account_of(account.name)
         return None if known is None else self._signed("session", SESSION_SECONDS, account.name, known[1])
 
     async def session(self, accounts: Accounts, cookie: str) -> BrowserSession | None:
         """Return the session of *cookie*; None for one that has expired, was ended, or is none of ours."""
-        if not cookie or cookie in self._ended or (found := await self._of("session", cookie, accounts)) is None:
+        found = await self._of("session", cookie, accounts) if cookie else None
+        if found is None or await accounts.is_spent(cookie):
             return None
         return BrowserSession(cookie, self._mac("form", cookie), found[0])
 
-    def end(self, session: BrowserSession) -> None:
+    async def end(self, accounts: Accounts, session: BrowserSession) -> None:
         """Sign the browser of *session* out."""
-        self._ended = {old: until for old, until in self._ended.items() if until > self._clock()}
-        self._ended[session.id] = _end_in(session.id)
+        await accounts.spend(session.id, _end_in(session.id), int(self._clock()))
 
     def _signed(self, purpose: str, seconds: int, name: str, mark: str) -> str:
         who = urlsafe_b64encode(name.encode()).decode().rstrip("=")

@@ -62,7 +62,7 @@ async def logout(request: Request) -> Response:
     """Sign the browser out."""
     sessions: BrowserSessions = request.app.state.browser_sessions
     session: BrowserSession = request.state.browser_session
-    sessions.end(session)
+    await sessions.end(request.app.state.accounts, session)
     answer = RedirectResponse(SIGN_IN, 303, headers=HEADERS)
     answer.delete_cookie(cookie_name(request.scope), httponly=True, samesite="strict")
     return answer
