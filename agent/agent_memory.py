@@ -92,12 +92,10 @@ class AgentMemory(Protocol):
     @property
     def conversations(self) -> HistoryStorage:
         """History of the conversations."""
-        ...
 
     @property
     def store(self) -> VectorStore:
         """Vector store of the memories; its analyzer makes words comparable."""
-        ...
 
     async def recall(
         self,
@@ -110,35 +108,28 @@ class AgentMemory(Protocol):
         A run gives *context*, the user's texts before the question, *namespace* and *where*; the other *options* only
         where its ``MemoryOptions`` set them.
         """
-        ...
 
     def redacted(self, text: str) -> str:
         """Return *text* as it would be kept, after the redactions of the write policies."""
-        ...
 
     async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
         """Return the cosine of each of *texts* with *question*; None where no embedder on this machine can."""
-        ...
 
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
         """Return the pinned memories, the most important first, then the newest."""
-        ...
 
     async def profile(
         self, *, namespace: str = "", limit: int = 5, attributes: bool = False, where: Filter | None = None
     ) -> Profile:
         """Return the profile of the user; with *attributes* only their own name, home and work."""
-        ...
 
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> Sequence[Memory | None]:
         """Return memories in the order of *ids*; None for an unknown id."""
-        ...
 
     async def remember_turn(
         self, session: str, messages: Sequence[Message], *, namespace: str = "", used: Sequence[str] = ()
     ) -> Sequence[Report]:
         """Append *messages* to the history of *session* and remember them, whole or not at all."""
-        ...
 
 
 def check_members(argument: str, value: object, protocol: type) -> None:
@@ -153,4 +144,3 @@ class PassageRetriever(Protocol):
 
     async def retrieve(self, question: str, k: int = 5) -> Passages:
         """Return the passages that are most about *question*, best first."""
-        ...

@@ -69,7 +69,6 @@ class ToolMiddleware(Protocol):
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """Return the output for the model."""
-        ...
 
 
 ModelHandler: TypeAlias = Callable[[Request], AsyncIterator[Delta]]
@@ -84,7 +83,6 @@ class ModelMiddleware(Protocol):
 
     def __call__(self, request: Request, context: ToolContext, proceed: ModelHandler) -> AsyncIterator[Delta]:
         """Yield the reply."""
-        ...
 
 
 def wrap_tool_handler(middleware: Sequence[ToolMiddleware], innermost: ToolHandler) -> ToolHandler:

@@ -280,7 +280,6 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Answer *request*."""
-        ...
 
 
 SETTING_NAMES = frozenset(field.name for field in fields(ModelSettings)) - {"extra", "max_characters"}
@@ -331,7 +330,6 @@ class DescribedProvider(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities of the provider."""
-        ...
 
 
 def capabilities_of(provider: object) -> Capabilities | None:

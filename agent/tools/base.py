@@ -116,16 +116,13 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """Name, description and parameters, as the model sees them."""
-        ...
 
     @property
     def timeout(self) -> float | None:
         """Time limit of one call in seconds; None: the agent's."""
-        ...
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """Run the tool, and return the output for the model."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

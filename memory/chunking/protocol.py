@@ -31,8 +31,6 @@ class Chunker(Protocol):
     @property
     def fingerprint(self) -> str:
         """Names the way of cutting and its settings; equal fingerprints cut equally."""
-        ...
 
     def chunk(self, text: str) -> list[Chunk]:
         """Return the chunks of *text*."""
-        ...

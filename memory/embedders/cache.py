@@ -72,19 +72,15 @@ class EmbeddingCache(Protocol):
 
     def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[TextVector | None]:
         """Return what is kept for each of *texts*."""
-        ...
 
     def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, TextVector]) -> None:
         """Keep vectors by their texts; others make room for them."""
-        ...
 
     def erase(self, texts: Sequence[str]) -> int:
         """Remove, for good, what is kept for *texts*, of every space and kind; return how many vectors that were."""
-        ...
 
     def clear(self, fingerprint: str | None = None) -> int:
         """Remove what is kept of one space, or (None) everything; return how many vectors that were."""
-        ...
 
 
 class CachedEmbedder:

@@ -39,7 +39,6 @@ class ProbedEmbedder(Protocol):
 
     async def probe(self) -> NDArray[np.float32]:
         """Return the vectors of ``PROBES``, shape (len(PROBES), dimension), as the model behind it gives them now."""
-        ...
 
 
 async def probe_embedder(embedder: Embedder) -> NDArray[np.float32]:

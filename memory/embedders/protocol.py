@@ -28,12 +28,10 @@ class Embedder(Protocol):
     @property
     def fingerprint(self) -> str:
         """Name of the model, its version and normalisation."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Length of the vectors."""
-        ...
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """Return unit vectors, shape (len(texts), dimension), float32, in the order of *texts*.
@@ -42,7 +40,6 @@ class Embedder(Protocol):
         vector"; a blank one always does. An empty list gives shape (0, dimension). A text with lone surrogates raises
         ``ArgumentError``, a failing or inconsistent provider ``EmbedderError``. Calls may be made at the same time.
         """
-        ...
 
 
 def checked_embedder(embedder: object, argument: str = "embedder") -> Embedder:
@@ -60,11 +57,9 @@ class WordVectors(Protocol):
     @property
     def fingerprint(self) -> str:
         """Name of the model, its version and normalisation."""
-        ...
 
     def words(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return one unit vector a word, shape (len(words), d), float32; zeros for a blank word."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +97,6 @@ class DetailedEmbedder(Embedder, Protocol):
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As ``embed``; a text that is refused by itself is listed in ``refused`` and raises nothing."""
-        ...
 
 
 async def embed_detailed(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
@@ -118,7 +112,6 @@ class ForgettingEmbedder(Protocol):
 
     def forget(self, texts: Sequence[str]) -> int:
         """Remove, for good, what is kept of *texts*; return how many vectors that were. Called in a worker thread."""
-        ...
 
 
 def forget_texts(embedder: Embedder | None, texts: Sequence[str]) -> int:
@@ -136,7 +129,6 @@ class PassageEmbedder(Embedder, Protocol):
     @property
     def passages(self) -> Embedder:
         """Embedder of passages, and of questions about them."""
-        ...
 
 
 def passage_embedder(embedder: Embedder) -> Embedder:

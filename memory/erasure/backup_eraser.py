@@ -31,15 +31,12 @@ class BackupCopy(Protocol):
 
     async def forget(self, ids: Sequence[str], *, namespace: str, dry_run: bool = False) -> Receipt:
         """As ``LongTermMemory.forget``."""
-        ...
 
     async def forget_namespace(self, namespace: str) -> Receipt:
         """As ``LongTermMemory.forget_namespace``."""
-        ...
 
     async def close(self) -> None:
         """As ``LongTermMemory.close``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

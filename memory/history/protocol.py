@@ -84,7 +84,6 @@ class HistoryStorage(Protocol):
 
     async def append(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
         """Add *messages* at the end; return their sequence numbers, in order."""
-        ...
 
     async def load(
         self,
@@ -101,11 +100,9 @@ class HistoryStorage(Protocol):
         Only *roles*, where given, and only messages numbered above *after* are looked at; then the newest *offset*
         are left out, then the newest *limit* of the rest are kept. A limit of 0 gives none.
         """
-        ...
 
     async def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
         """Put *messages* in the place of all that the session has; return their new sequence numbers."""
-        ...
 
     async def copy(self, session: str, new: str, *, namespace: str = "") -> list[int]:
         """Copy the messages of *session* to the session *new*, a fork of it; return their sequence numbers there.
@@ -113,23 +110,18 @@ class HistoryStorage(Protocol):
         *new* has no messages yet, else ``ArgumentError``. Messages and times come back equal; what is added to one of
         the two later is not in the other.
         """
-        ...
 
     async def clear(self, session: str, *, namespace: str = "") -> int:
         """Remove all messages of the session; return how many there were."""
-        ...
 
     async def delete(self, session: str, sequences: Iterable[int], *, namespace: str = "") -> int:
         """Remove single messages; return how many there were. A missing one is not an error."""
-        ...
 
     async def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """Return the sessions that have messages, the one used last first, ties by id; at most *limit* of them."""
-        ...
 
     async def namespaces(self) -> list[str]:
         """Return the namespaces that have messages, sorted."""
-        ...
 
 
 def checked_history(history: object, argument: str) -> HistoryStorage:
@@ -166,7 +158,6 @@ class SummaryStorage(Protocol):
 
     async def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
         """Return the summary of that name, if there is one."""
-        ...
 
     async def keep_summary(
         self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
@@ -176,7 +167,6 @@ class SummaryStorage(Protocol):
         It is not kept, and nothing changes, where *before* is not the stored summary, or one of those messages is not
         stored: it may then hold what was just forgotten, and must not be used.
         """
-        ...
 
 
 def checked_summary(summary: object, before: Summary | None, made_of: Sequence[int]) -> tuple[Summary, list[int]]:

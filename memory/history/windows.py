@@ -45,7 +45,6 @@ class WindowPolicy(Protocol):
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """Return the window of *messages*."""
-        ...
 
 
 @runtime_checkable
@@ -57,7 +56,6 @@ class ConversationWindowPolicy(WindowPolicy, Protocol):
 
     async def window(self, conversation: Conversation) -> Window:
         """Return the window of *conversation*."""
-        ...
 
 
 def checked_window_policy(policy: object, argument: str) -> WindowPolicy:

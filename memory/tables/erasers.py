@@ -38,11 +38,9 @@ class Eraser(Protocol):
     @property
     def name(self) -> str:
         """Name of the data it keeps, as the receipt shows it ("summaries")."""
-        ...
 
     def erase(self, gone: ErasedItems) -> int:
         """Remove all data of the erased items, bytes included; return how many things were removed."""
-        ...
 
 
 def run_erasers(erasers: Iterable[Eraser], items: ErasedItems) -> Counter[str]:
@@ -59,22 +57,18 @@ class ExportedPart(Protocol):
     @property
     def line(self) -> str:
         """Type of its lines in an export ("document")."""
-        ...
 
     def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
         """Yield the items of a namespace as JSON objects, in an order that is always the same."""
-        ...
 
     def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the identity of an item, which no other has; wrong fields raise ``ArgumentError``."""
-        ...
 
     def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool) -> bool:
         """Take an item in, within the transaction of the import; return False if it is here or was removed here.
 
         Without *write* nothing changes.
         """
-        ...
 
 
 @runtime_checkable
@@ -83,8 +77,6 @@ class RestorableEraser(Protocol):
 
     def put_away(self, gone: ErasedItems) -> str | None:
         """Return as text the data that ``erase`` removes and that nothing else could make again; None for none."""
-        ...
 
     def put_back(self, namespace: str, kept: str) -> None:
         """Put back the data that ``put_away`` returned."""
-        ...

@@ -94,16 +94,13 @@ class TokenCounter(Protocol):
     @property
     def name(self) -> str:
         """The encoding, or the rule of the estimate."""
-        ...
 
     @property
     def exact(self) -> bool:
         """True if the counts are those of a tokenizer."""
-        ...
 
     def count(self, text: str) -> int:
         """Return the number of tokens of *text*; 0 for an empty one."""
-        ...
 
 
 def checked_counter(counter: object, argument: str = "counter") -> TokenCounter:

@@ -47,7 +47,6 @@ class NamedSource(Protocol):
     @property
     def name(self) -> str:
         """Name in commands and before the names of its sessions, such as "claude-code"."""
-        ...
 
 
 class ConversationSource(NamedSource, Protocol):
@@ -56,16 +55,13 @@ class ConversationSource(NamedSource, Protocol):
     @property
     def title(self) -> str:
         """Name that people know it by."""
-        ...
 
     @property
     def documented(self) -> str:
         """Version and source of the formats that are read of it."""
-        ...
 
     def conversations(self, path: Path) -> Iterator[Transcript]:
         """Yield the conversations of the file *path*.
 
         Where a part cannot be read, the others are yielded first, then ``LoadError`` or ``OSError`` is raised.
         """
-        ...

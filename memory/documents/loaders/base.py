@@ -107,19 +107,16 @@ class Loader(Protocol):
     @property
     def name(self) -> str:
         """Name and version, for the content hash."""
-        ...
 
     @property
     def media_type(self) -> str:
         """The format of the text that it returns: ``text/markdown`` is cut at its headings, all else as plain text."""
-        ...
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the text of *data*; what cannot be read raises ``LoadError`` naming *source*.
 
         Deterministic, thread safe, without side effects; line ends come back as single newlines.
         """
-        ...
 
 
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

@@ -113,7 +113,6 @@ class MemoryLookup(Protocol):
 
         By cosine where an embedder answers; otherwise by words: the share of all words of both that both hold.
         """
-        ...
 
 
 @runtime_checkable
@@ -122,7 +121,6 @@ class WritePolicy(Protocol):
 
     def decide(self, memory: Memory) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Return the decision; the memory has been checked and has no id yet unless the caller gave one."""
-        ...
 
 
 @runtime_checkable
@@ -131,7 +129,6 @@ class LookupPolicy(WritePolicy, Protocol):
 
     def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Return the decision about *memory*, compared with what is *stored*."""
-        ...
 
 
 @runtime_checkable
@@ -140,7 +137,6 @@ class TurnPolicy(WritePolicy, Protocol):
 
     def decide_turn(self, turn: MemoryTurn) -> TurnDecision | Awaitable[TurnDecision]:
         """Return a decision for each memory of *turn*, and what else is to be stored."""
-        ...
 
 
 @runtime_checkable
@@ -149,7 +145,6 @@ class RedactionPolicy(Protocol):
 
     def cleaned(self, text: str, name: str = "") -> tuple[str, int]:
         """Return *text* without them, and how many there were; *name* is what it stands under ("password")."""
-        ...
 
 
 def accept_all(turn: MemoryTurn) -> tuple[PolicyDecision, ...]:

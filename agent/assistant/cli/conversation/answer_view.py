@@ -25,11 +25,9 @@ class AnswerView(Protocol):
 
     def write(self, text: str) -> None:
         """Show a piece of the answer."""
-        ...
 
     def close(self) -> None:
         """Show the text held back, and end the line."""
-        ...
 
 
 class PlainView:
