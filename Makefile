@@ -34,5 +34,5 @@ bench:  ## memory systems beside each other; needs DATA=folder, see docs/how-to/
 	$(PYTHON) -m benchmarks memory page --data $(DATA)
 
 bench-stores:  ## needs the extra `bench` and DATA=folder; half an hour on an idle machine
-	$(PYTHON) -m benchmarks stores --data $(DATA) --million --out benchmarks/results
-	$(PYTHON) -m benchmarks stores-report benchmarks/results
+	$(PYTHON) -m benchmarks stores --data $(DATA) --json benchmarks/results/stores.json
+	$(PYTHON) -m benchmarks stores-report

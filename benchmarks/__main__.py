@@ -7,37 +7,41 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import forget_speed, hooks, model_endpoint
+from benchmarks import forget_speed, hooks, loop, model_endpoint
 from benchmarks.documents import command as documents
 from benchmarks.memory import command as memory
 from benchmarks.personal import hands_command, train
 from benchmarks.recall_speed import command as recall_speed
 from benchmarks.scale import command as scale
-from benchmarks.stores.command import add_parsers, run_report, run_stores
+from benchmarks.stores import command as stores
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what *arguments* ask for; return the exit code."""
     asked = sys.argv[1:] if arguments is None else arguments
-    if asked[:1] == ["loop"]:  # it needs none of the data sets
-        from benchmarks.loop import main as loop
-
-        return loop(asked[1:])
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", epilog="See also `loop --help`.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
     commands = parser.add_subparsers(dest="command", required=True)
-    for part in (memory, hands_command, train, documents, recall_speed, scale, hooks, model_endpoint, forget_speed):
+    parts = (
+        memory,
+        hands_command,
+        train,
+        documents,
+        recall_speed,
+        scale,
+        hooks,
+        model_endpoint,
+        forget_speed,
+        loop,
+        stores,
+    )
+    for part in parts:
         part.add_command(commands)
-    add_parsers(commands)
     given = parser.parse_args(asked)
     console = Console(width=None if sys.stdout.isatty() else 110)
 
     def say(line: str) -> None:
         console.print(line, style="dim", markup=False, highlight=False)
 
-    if given.command == "stores":
-        return run_stores(given, list(asked), say)
-    if given.command == "stores-report":
-        return run_report(given, say)
     try:
         return int(given.run(given, asked, say))
     except (ValueError, OSError) as error:

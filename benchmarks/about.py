@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+
+def circumstances(words: Sequence[str], packages: Iterable[str]) -> dict[str, Any]:
+    """Return command, time, machine, load and the versions of *packages*: what stands above figures."""
+    return {
+        "command": command(words), "at": moment(), "machine": machine(), "load": load(), "versions": versions(packages)
+    }  # fmt: skip
 
 
 def version_of(package: str) -> str:
@@ -29,8 +38,20 @@ def moment() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-QUIET = 1.5
-"""Load average above which times are provisional."""
+def machine() -> str:
+    """Return the machine in a line: processor, cores, memory, system."""
+    name = platform.processor() or platform.machine()
+    memory = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        memory = f", {pages / 2**30:.0f} GiB"
+    except (OSError, ValueError, AttributeError):
+        pass
+    return f"{name}, {os.cpu_count()} cores{memory}, {platform.system()}, Python {platform.python_version()}"
 
 
 def load() -> float | None:

@@ -1,15 +1,23 @@
-"""Child process with a pipe: a JSON line in, a JSON line out, and its last line of stderr where it ends."""
+"""Child processes: one that is asked over a pipe, one that prints a JSON object, and new ones timed in turns."""
 
 from __future__ import annotations
 
 import json
+import os
+import random
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Timer
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeVar
+
+PROJECT = Path(__file__).resolve().parents[1]
+_Name = TypeVar("_Name", bound=Hashable)
 
 
 class ChildEnded(Exception):
@@ -17,7 +25,7 @@ class ChildEnded(Exception):
 
 
 class Child:
-    """A running process; it is killed when an answer takes longer than *patience* seconds."""
+    """A running process, a JSON line in and a JSON line out; killed when an answer takes over *patience* seconds."""
 
     def __init__(
         self, words: Sequence[str], *, environment: Mapping[str, str], folder: Path | None = None, patience: float
@@ -50,8 +58,7 @@ class Child:
         limit.cancel()
         if not line:
             self._told.seek(0)
-            last = self._told.read().strip().splitlines()[-1:] or ["without a word"]
-            raise ChildEnded(f"its process ended: {last[0][:300]}")
+            raise ChildEnded(f"its process ended: {_last_line(self._told.read())}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -68,3 +75,103 @@ class Child:
             self._process.wait()
         self._process.stdout.close()
         self._told.close()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a measured process: thread pools that do not spin, no telemetry.
+
+    Compiled modules are kept, as pip keeps those of what it installs: else each start compiles ours alone anew.
+    """
+    quiet = {"OMP_WAIT_POLICY": "PASSIVE", "ANONYMIZED_TELEMETRY": "False", "RUST_LOG": "error"}
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**own, **quiet}
+
+
+def printed(module: str, *words: object) -> Any:
+    """Return the JSON that ``python -m`` *module* prints for *words*; ``RuntimeError`` where it fails."""
+    command = [sys.executable, "-m", module, *map(str, words)]
+    run = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"{module}: {_last_line(run.stderr)}")
+    return json.loads(run.stdout)
+
+
+@dataclass(slots=True)
+class Started:
+    """Starts of one command that were counted: seconds to the first line that it printed, to its end, and of CPU.
+
+    *mb* is the most memory that one held. Where the system does not tell, *cpu* is *seconds* and *mb* is None.
+    """
+
+    first: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    mb: float | None = None
+
+
+def in_turns(
+    commands: Mapping[_Name, Sequence[str]],
+    *,
+    rounds: int,
+    seed: int,
+    failed: Callable[[_Name, str], None] | None = None,
+) -> dict[_Name, Started]:
+    """Run every command once a round, in a new order each round; the first round is not counted.
+
+    One that fails is left out and given to *failed* with its last words, or raises ``RuntimeError`` with them.
+    """
+    rng, found = random.Random(seed), {name: Started() for name in commands}
+    for number in range(rounds + 1):
+        for name in rng.sample(list(found), len(found)):
+            try:
+                first, seconds, cpu, mb = _run(commands[name])
+            except RuntimeError as error:
+                if failed is None:
+                    raise RuntimeError(f"{name}: {error}") from error
+                failed(name, str(error))
+                del found[name]
+                continue
+            if number:
+                started = found[name]
+                started.first.append(first)
+                started.seconds.append(seconds)
+                started.cpu.append(cpu)
+                started.mb = mb if mb is None else max(mb, started.mb or 0.0)
+    return found
+
+
+def _run(words: Sequence[str]) -> tuple[float, float, float, float | None]:
+    start = perf_counter()
+    with (
+        TemporaryFile("w+", encoding="utf-8", errors="replace") as told,
+        subprocess.Popen(words, cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, stderr=told) as process,
+    ):
+        assert process.stdout is not None
+        process.stdout.readline()
+        first = perf_counter() - start
+        process.stdout.read()
+        if not hasattr(os, "wait4"):
+            code, mb = process.wait(), None
+            cpu = seconds = perf_counter() - start
+        else:
+            _, status, usage = os.wait4(process.pid, 0)
+            seconds, cpu = perf_counter() - start, usage.ru_utime + usage.ru_stime
+            process.returncode = code = os.waitstatus_to_exitcode(status)
+            mb = usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+        if code:
+            told.seek(0)
+            raise RuntimeError(_last_line(told.read()))
+    return first, seconds, cpu, mb
+
+
+def _last_line(told: str) -> str:
+    return (told.strip().splitlines() or ["without a word"])[-1][:300]
+
+
+def private_bytes() -> int | None:
+    """Return the memory that is this process's alone, in bytes; None where the system does not tell (not Linux)."""
+    try:
+        lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))

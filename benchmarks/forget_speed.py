@@ -9,30 +9,20 @@ from __future__ import annotations
 
 import argparse
 import random
-import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from benchmarks import about
+from benchmarks.figure import Figure, show, times
 from tellback.memory import HashingEmbedder, open_memory, run_sync
 
 _BATCH = 1000
+_BOUND = 300.0
+"""Most milliseconds of CPU that one forget may take among 100,000 memories."""
 _SYLLABLES = ("ba", "ko", "ri", "ta", "me", "lu", "so", "vi", "ne", "da", "pu", "fi", "go", "zu", "ha")
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetTimes:
-    """CPU seconds of the first and of the further calls, and the bytes of the file."""
-
-    first: float
-    further: tuple[float, ...]
-    bytes: int
-    pending: int
 
 
 def notes(count: int, seed: int) -> Iterator[str]:
@@ -43,8 +33,11 @@ def notes(count: int, seed: int) -> Iterator[str]:
         yield f"note {number} " + " ".join(rng.choices(words, k=13))
 
 
-def measured(folder: Path, memories: int, each: int, seed: int) -> ForgetTimes:
-    """Fill a memory in *folder* and forget *each* of its notes after a first one, each by itself."""
+def measured(folder: Path, memories: int, each: int, seed: int) -> tuple[list[float], int, int]:
+    """Fill a memory in *folder* and forget *each* of its notes after a first one, each by itself.
+
+    Return the CPU seconds of each call, the bytes of the file, and how many erasures are still pending.
+    """
     path = folder / "memory.db"
     memory = open_memory(path, embedder=HashingEmbedder(dimension=256))
     texts, ids = list(notes(memories, seed)), list[str]()
@@ -56,7 +49,7 @@ def measured(folder: Path, memories: int, each: int, seed: int) -> ForgetTimes:
         pending += run_sync(memory.forget([id])).pending
         seconds.append(time.process_time() - begun)
     run_sync(memory.close())
-    return ForgetTimes(seconds[0], tuple(seconds[1:]), path.stat().st_size, pending)
+    return seconds, path.stat().st_size, pending
 
 
 def add_command(commands: Any) -> None:
@@ -68,17 +61,16 @@ def add_command(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace, *_: object) -> int:
+def run(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], None]) -> int:
     """Measure and print."""
+    say(f"remembering {given.memories:,} notes")
     with tempfile.TemporaryDirectory() as folder:
-        times = measured(Path(folder), given.memories, given.each, given.seed)
-    median, most = statistics.median(times.further), max(times.further)
-    lines = (
-        f"{given.memories:,} memories, {times.bytes / 1e6:.0f} MB, seed {given.seed}",
-        f"first forget      {times.first:.3f} CPU s",
-        f"each further one  {median:.3f} CPU s (median of {given.each}, at most {most:.3f})",
-        f"pending           {times.pending}",
-    )
-    for line in lines:
-        Console(width=110).print(line, markup=False, highlight=False)
+        seconds, size, pending = measured(Path(folder), given.memories, given.each, given.seed)
+    figures = [
+        times("the first forget, CPU", given.memories, seconds[:1]),
+        times("each further one, CPU", given.memories, seconds[1:], _BOUND),
+        Figure("file", given.memories, "MB", size / 1e6),
+        Figure("erasures still pending", given.memories, "", pending, bound=0),
+    ]
+    show("Forgetting", "memories", figures, about.circumstances(words, ["tellback"]))
     return 0

@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,15 +22,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks import about
-from benchmarks.recall_speed.command import Say
+from benchmarks.child import PROJECT, environment
+from benchmarks.figure import Figure, show, times
 from benchmarks.recall_speed.texts import questions
-from benchmarks.stores.asking import PROJECT, environment
-from benchmarks.stores.results import machine
 
+Say = Callable[[str], None]
 _BARE = (sys.executable, "-c", "import json, socket")
 _BOUND = 4.0
 """Limit of a hook's 95th percentile, in medians of the bare Python."""
@@ -52,8 +50,13 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
             seconds, residents = _measured(str(tellback), env, given, say)
         finally:
             subprocess.run([str(tellback), "resident", "stop"], env=env, stdout=subprocess.DEVNULL, check=True)
-    _show(seconds, residents, {"command": about.command(words), "machine": machine(), "load": about.load()})
-    return int(_ratio(seconds) > _BOUND)
+    figures = [times(name, 0, each) for name, each in seconds.items()]
+    ratio = float(np.percentile(seconds["hook"], 95) / np.median(seconds["bare Python"]))
+    figures.append(Figure("p95 of a hook, of the median of bare Python", 0, "×", ratio, bound=_BOUND))
+    for resident in residents:
+        figures.append(Figure(f"resident, after {resident['served']} commands", 0, "MB", resident["bytes"] / 1e6))
+    show("Round trip of a hook", "", figures, about.circumstances(words, ["tellback"]))
+    return int(ratio > _BOUND)
 
 
 @contextmanager
@@ -128,21 +131,3 @@ def _measured(
     residents: list[dict[str, Any]] = json.loads(status.stdout)["residents"]
     del seconds["warm-up"]
     return seconds, residents
-
-
-def _ratio(seconds: dict[str, list[float]]) -> float:
-    return float(np.percentile(seconds["hook"], 95) / np.median(seconds["bare Python"]))
-
-
-def _show(seconds: dict[str, list[float]], residents: list[dict[str, Any]], made: dict[str, Any]) -> None:
-    table = Table("round trip, ms", "median", "p95", "times")
-    for name, times in seconds.items():
-        low, high = np.percentile(np.asarray(times) * 1e3, (50, 95))
-        table.add_row(name, f"{low:.0f}", f"{high:.0f}", str(len(times)))
-    console = Console(width=110)
-    console.print(table)
-    noisy = " PROVISIONAL: the machine was not quiet." if (made["load"] or 0) > about.QUIET else ""
-    console.print(f"p95 of a hook: {_ratio(seconds):.1f} x the median of bare Python, at most {_BOUND:.0f} x.{noisy}")
-    for resident in residents:
-        console.print(f"resident: {resident['bytes'] / 1e6:.0f} MB, {resident['served']} commands")
-    console.print(f"{made['command']}; {made['machine']}; load {made['load']}", style="dim", highlight=False)

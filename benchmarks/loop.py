@@ -11,44 +11,32 @@ import asyncio
 import gc
 import json
 import os
-import platform
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks import about
+from benchmarks.figure import Figure, keep, show, times
 from tellback.agent import Agent, OpenAICompatibleProvider, StopPiece, StopReason, TextDelta, TextPiece
 from tellback.memory import Memory, open_memory
 from tellback.memory.http import HttpClient
 
 LONG = 300
 """Tokens of the long answer, from which the cost of one token is computed."""
+_BOUNDS = {
+    ("tellback, scripted", "a turn"): 1.0,
+    ("tellback, scripted, memory on", "a turn"): 6.0,
+    ("tellback, scripted", "one token more"): 30.0,
+}
+"""Most milliseconds of a turn and microseconds of a token, of one run alone."""
 _PACKAGES = ("tellback", "openai", "pydantic-ai-slim", "openai-agents", "httpx", "pydantic")
 
 Turn = Callable[[], Awaitable[float]]
 """Function that runs one turn and returns the seconds to its first token."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One library at one number of runs at once. Times in milliseconds and microseconds; *spread* is half the
-    distance between the quartiles of the turn."""
-
-    name: str
-    runs: int
-    turn_ms: float
-    spread_ms: float
-    first_ms: float
-    token_us: float
 
 
 def stream_of(tokens: int) -> list[bytes]:
@@ -217,7 +205,7 @@ async def measured(turn: Turn, runs: int, turns: int) -> tuple[list[float], list
     return per_turn, firsts
 
 
-async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> list[Row]:
+async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> list[Figure]:
     """Measure every library that is installed, interleaved, *repeats* times."""
     async with AsyncExitStack() as stack:
         turns: dict[str, tuple[Turn, Turn]] = {}
@@ -238,49 +226,32 @@ async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> lis
                     per_token = (statistics.median(longer) - statistics.median(per_turn)) / (LONG - 1)
                     samples[name][2].append(per_token)
             say(f"{runs} at once: round {repeat} of {repeats}")
-    rows = []
-    for name, (per_turn, firsts, tokens) in samples.items():
-        low, middle, high = statistics.quantiles(per_turn, n=4)
-        first = statistics.median(firsts)
-        rows.append(Row(name, runs, middle * 1e3, (high - low) / 2 * 1e3, first * 1e3, statistics.median(tokens) * 1e6))
-    return rows
+    return list(_figures(samples, runs))
 
 
-def main(arguments: list[str]) -> int:
-    """Measure and print; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks loop", description="What the loop costs by itself.")
+def _figures(samples: dict[str, tuple[list[float], list[float], list[float]]], runs: int) -> Iterator[Figure]:
+    """Yield a line a library for each measure, so that what is compared stands together."""
+    for place, (measure, unit) in enumerate((("a turn", "ms"), ("to the first token", "ms"), ("one token more", "µs"))):
+        for name, of_library in samples.items():
+            bound = _BOUNDS.get((name, measure)) if runs == 1 else None
+            yield times(f"{measure}: {name}", runs, of_library[place], bound, unit)
+
+
+def add_command(commands: Any) -> None:
+    """Put ``loop`` among the *commands* of the command line."""
+    parser = commands.add_parser("loop", help="what the agent's loop costs by itself, beside its peers")
     parser.add_argument("--runs", default="1,10,100", help="numbers of runs at once, comma-separated")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
-    given = parser.parse_args(arguments)
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace, words: Sequence[str], say: Callable[[str], None]) -> int:
+    """Measure and print; return the exit code."""
     os.environ.setdefault("OPENAI_AGENTS_DISABLE_TRACING", "1")
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    rows: list[Row] = []
+    made, figures = about.circumstances(words, _PACKAGES), list[Figure]()
     for runs in map(int, given.runs.split(",")):
-        rows += asyncio.run(compare(runs, repeats=given.repeats, say=lambda line: console.print(line, style="dim")))
-    made = _about(given.repeats)
-    console.print(_table(rows, made))
-    if given.json is not None:
-        given.json.write_text(json.dumps({"about": made, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        figures += asyncio.run(compare(runs, repeats=given.repeats, say=say))
+    show("The loop's own cost", "runs", figures, made)
+    keep(given.json, figures, made)
     return 0
-
-
-def _table(rows: list[Row], made: dict[str, str]) -> Table:
-    table = Table(title="The loop's own cost", caption="; ".join(f"{k} {v}" for k, v in made.items()))
-    table.add_column("what", no_wrap=True)
-    for column in ("runs", "turn ms", "±", "first token ms", "token µs"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in rows:
-        figures = (row.turn_ms, row.spread_ms, row.first_ms, row.token_us)
-        table.add_row(row.name, str(row.runs), *(f"{figure:.2f}" for figure in figures))
-    return table
-
-
-def _about(repeats: int) -> dict[str, str]:
-    return {
-        "repeats": str(repeats),
-        "versions": " ".join(f"{name} {about.version_of(name)}" for name in _PACKAGES),
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-        "at": about.moment(),
-    }

@@ -21,14 +21,11 @@ from typing import Any
 
 import httpx
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks import about
-from benchmarks.hooks import add_memory_options, home_with_memory
-from benchmarks.recall_speed.command import Say
+from benchmarks.figure import Figure, show, times
+from benchmarks.hooks import Say, add_memory_options, home_with_memory
 from benchmarks.recall_speed.texts import questions
-from benchmarks.stores.results import machine
 from tellback.agent.testing import OpenAIServer, Reply
 from tellback.memory import local_embedder, run_sync
 
@@ -38,9 +35,8 @@ _WARM_UP = 10
 _TOKEN = "a-token-of-the-measure"
 _PAUSE = 0.3
 """Seconds after a kept turn, in which a person reads: what is kept does not compete with the next request."""
-_ENCODER, _MODEL = "encoder", "the model itself"
-_OWN = (_ENCODER, _MODEL)
-_WAYS = {_MODEL: "", "memory off": "off", "memory read": "read", "memory read, turn kept": "write"}
+_ENCODER, _MODEL, _KEPT = "encoder", "the model itself", "memory read, turn kept"
+_WAYS = {_MODEL: "", "memory off": "off", "memory read": "read", _KEPT: "write"}
 
 
 def add_command(commands: Any) -> None:
@@ -62,8 +58,10 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
             given_to = sum("<tellback-memories" in str(request.body) for request in model.requests)
     if not given_to:
         raise ValueError("no prompt was given a memory: the file is not one of LoCoMo's turns")
-    _show(seconds, cpu, given_to, {"command": about.command(words), "machine": machine(), "load": about.load()})
-    return int(_added(seconds, "memory read, turn kept") > _BOUND)
+    figures = list(_figures(seconds, cpu))
+    note = f"What is added is without the model's and the encoder's time. {given_to} prompts were given memories."
+    show("Until the first event", "", figures, about.circumstances(words, ["tellback"]), note)
+    return int(any(figure.met is False for figure in figures))
 
 
 @contextmanager
@@ -125,16 +123,12 @@ def _added(seconds: dict[str, list[float]], way: str) -> float:
     return float(np.median(np.array(seconds[way]) - np.array(seconds[_MODEL]) - own) * 1e3)
 
 
-def _show(seconds: dict[str, list[float]], cpu: dict[str, list[float]], given_to: int, made: dict[str, Any]) -> None:
-    table = Table("until the first event, ms", "median", "p95", "added", "CPU", "added CPU")
-    for name, times in seconds.items():
-        low, high = np.percentile(np.asarray(times) * 1e3, (50, 95))
-        added = [f"{_added(figures, name):.1f}" if name not in _OWN else "" for figures in (seconds, cpu)]
-        used = f"{np.median(cpu[name]) * 1e3:.1f}" if any(cpu[name]) else ""
-        table.add_row(name, f"{low:.1f}", f"{high:.1f}", added[0], used, added[1] if any(cpu[name]) else "")
-    console = Console(width=110)
-    console.print(table)
-    noisy = " PROVISIONAL: the machine was not quiet." if (made["load"] or 0) > about.QUIET else ""
-    console.print(f"Added is without the model's and the encoder's time, at most {_BOUND:.0f} ms.{noisy}")
-    console.print(f"{given_to} of the prompts were given memories.")
-    console.print(f"{made['command']}; {made['machine']}; load {made['load']}", style="dim", highlight=False)
+def _figures(seconds: dict[str, list[float]], cpu: dict[str, list[float]]) -> Iterator[Figure]:
+    for way, each in seconds.items():
+        yield times(way, 0, each)
+        if any(cpu[way]):
+            yield times("- CPU", 0, cpu[way])
+        if way not in (_ENCODER, _MODEL):
+            yield Figure("- added", 0, "ms", _added(seconds, way), bound=_BOUND if way == _KEPT else None)
+            if any(cpu[way]):
+                yield Figure("- added CPU", 0, "ms", _added(cpu, way))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.about import commit, load
+from benchmarks.about import commit, load, machine
 from benchmarks.memory.answer import DEPTH
 from benchmarks.memory.data.dataset import Asked, Corpus, DataSet
 from benchmarks.memory.embedding_server import EmbeddingServer
@@ -21,7 +21,6 @@ from benchmarks.memory.process import SystemFailed, SystemProcess, python_with
 from benchmarks.memory.protocol import Settings
 from benchmarks.memory.registry import Entry
 from benchmarks.memory.stage_files import Row, StageFile
-from benchmarks.stores.results import machine
 from tellback.memory import TiktokenCounter
 
 _WORD = re.compile(r"\w{3,}")

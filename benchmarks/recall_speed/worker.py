@@ -20,10 +20,10 @@ from typing import Any, Literal
 import numpy as np
 
 import tellback.memory
+from benchmarks.child import private_bytes
 from benchmarks.datasets import cranfield
 from benchmarks.recall_speed.spared import SparingEmbedder
 from benchmarks.recall_speed.texts import LANE, questions, turns
-from benchmarks.stores.cold import private_bytes
 from tellback.memory import KnowledgeBase, LongTermMemory, Memory, local_embedder, open_memory
 from tellback.memory.internals import Embeddings, local_available
 from tellback.vectorstore import Entry, Metric, Space, open_store

@@ -32,10 +32,6 @@ class Found(NamedTuple):
     metadata: dict[str, Any] | None = None
 
 
-class NotAvailable(Exception):
-    """The store cannot be measured here; the message says why."""
-
-
 class Adapter(Protocol):
     """A store on the folder that its constructor is given; opening a folder again finds what was closed there.
 
@@ -49,7 +45,7 @@ class Adapter(Protocol):
     """Modules whose own memory is not counted as the store's."""
 
     def __init__(self, folder: Path, dimension: int, rows: int) -> None:
-        """Open or make the store for about *rows* rows; raise ``NotAvailable`` where this version cannot."""
+        """Open or make the store for about *rows* rows."""
 
     def add(self, rows: Sequence[Row]) -> None:
         """Write rows whose ids are new."""

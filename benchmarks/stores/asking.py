@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.child import Child, ChildEnded
+from benchmarks.child import PROJECT, Child, ChildEnded, environment
 from benchmarks.stores.contenders import Contender
 
-PROJECT = Path(__file__).resolve().parents[2]
 _PATIENCE = 900.0
 """Timeout of a store that has not answered, in seconds."""
 _DROPPED = 2
@@ -50,19 +48,9 @@ class Asked:
             answer = self._child.answer()
         except ChildEnded as error:
             raise StoreFailed(str(error)) from error
-        if complaint := answer.get("error") or answer.get("unavailable"):
+        if complaint := answer.get("error"):
             raise StoreFailed(complaint)
         return answer
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of a worker: thread pools that do not spin, no telemetry.
-
-    Compiled modules are kept, as pip keeps those of what it installs: else each start compiles ours alone anew.
-    """
-    quiet = {"OMP_WAIT_POLICY": "PASSIVE", "ANONYMIZED_TELEMETRY": "False", "RUST_LOG": "error"}
-    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**own, **quiet}
 
 
 Call = Callable[[Asked, int], list[float]]

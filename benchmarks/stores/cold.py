@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.child import private_bytes
+
 _ASKED = 20
 
 
@@ -29,7 +31,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _memory(make: Any, folder: str, dimension: int, rows: int, data: Path) -> dict[str, float | None]:
+def _memory(make: Any, folder: str, dimension: int, rows: int, data: Path) -> dict[str, float]:
     for name in make.imports:
         import_module(name)
     queries, questions = _queries(str(data)), _questions(str(data))
@@ -46,17 +48,8 @@ def _memory(make: Any, folder: str, dimension: int, rows: int, data: Path) -> di
     else:
         both = private_bytes()
     if before is None or vectors is None or both is None:
-        return {"vectors": None, "both": None}
+        raise OSError("this system does not tell the memory of a process")
     return {"vectors": (vectors - before) / 1e6, "both": (both - before) / 1e6}
-
-
-def private_bytes() -> int | None:
-    """Return the memory that is this process's alone, in bytes; None where the system does not tell (not Linux)."""
-    try:
-        lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()
-    except OSError:
-        return None
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
 def _queries(data: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 READING = frozenset({"search", "filter", "many"})
@@ -75,12 +74,12 @@ CONTENDERS: tuple[Contender, ...] = (
         READING - {"many"} | {"text", "cold", "memory"}, ours=True, file_of="tellback-sqlite",
     ),
     Contender(
-        "tellback-numpy-faster", "Tellback in memory, faster", "tellback_faster:TellbackNumpyFaster",
+        "tellback-numpy-faster", "Tellback in memory, faster", "tellback:TellbackNumpyFaster",
         "tellback.vectorstore", "tellback",
         READING - {"many"}, approximate=True, durable=False, ours=True, file_of="tellback-numpy",
     ),
     Contender(
-        "tellback-sqlite-faster", "Tellback in a file, faster", "tellback_faster:TellbackSqliteFaster",
+        "tellback-sqlite-faster", "Tellback in a file, faster", "tellback:TellbackSqliteFaster",
         "tellback.vectorstore", "tellback",
         READING - {"many"}, approximate=True, ours=True, file_of="tellback-sqlite",
     ),
@@ -96,11 +95,3 @@ def missing(contender: Contender) -> str | None:
     if find_spec(contender.module) is None:
         return f"{contender.package} is not installed: pip install '.[bench]'"
     return None
-
-
-def version_of(contender: Contender) -> str:
-    """Return the version of the store's package, ``-`` where it is not installed."""
-    try:
-        return version(contender.package)
-    except PackageNotFoundError:
-        return "-"

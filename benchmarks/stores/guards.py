@@ -1,8 +1,7 @@
 """Figures that must not grow: printed, not raced. Runs in a process of its own: ``python -m benchmarks.stores.guards``.
 
 ``namespaces``: one namespace of a thousand entries alone in its file, and the same among *count* others. ``tiny``: a
-search that finds the file unchanged and has one row to look at, beside the n rows of a file. ``million``: *count* rows
-of 256 dimensions from a generator, then searched.
+search that finds the file unchanged and has one row to look at, beside the n rows of a file.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +22,9 @@ _ROWS = 1_000
 _DIMENSION = 384
 _ROUNDS, _CALLS = 5, 24
 _AT_ONCE = 1_000
-_MILLION_DIMENSION = 256
-_BLOCK = 10_000
 
 
-def namespaces(folder: Path, count: int, seed: int) -> dict[str, Any]:
+def namespaces(folder: Path, count: int, seed: int) -> dict[str, dict[str, list[list[float]]]]:
     """Return the seconds of search, text search and add of one namespace, alone and among *count* others."""
     rng = np.random.default_rng(seed)
     vectors = _unit(rng, _ROWS, _DIMENSION)
@@ -61,10 +57,10 @@ def namespaces(folder: Path, count: int, seed: int) -> dict[str, Any]:
                 times[measure][name].append(_timed(lambda position, name=name, call=call: call(stores[name], position)))
     for store in stores.values():
         store.close()
-    return {"times": times}
+    return times
 
 
-def tiny(folder: Path, rows: int, seed: int) -> dict[str, Any]:
+def tiny(folder: Path, rows: int, seed: int) -> list[list[float]]:
     """Return the seconds of a search in a namespace of one entry, in the file of a race with *rows* rows."""
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     assert store.space is not None
@@ -74,49 +70,7 @@ def tiny(folder: Path, rows: int, seed: int) -> dict[str, Any]:
     store.upsert([Entry("only", vector)], namespace="tiny")
     blocks = [_timed(lambda at: store.search(vector, 10, namespace="tiny")) for _ in range(_ROUNDS)]
     store.close()
-    return {"times": blocks}
-
-
-def million(folder: Path, count: int, seed: int) -> dict[str, Any]:
-    """Return seconds and memory of loading *count* rows from a generator, and of searching in memory and in SQL."""
-    from benchmarks.stores.cold import private_bytes
-
-    path = folder / "million.db"
-    store = open_store(f"sqlite:///{path}", space=Space("guard", _MILLION_DIMENSION))
-    before, peak = private_bytes() or 0, 0
-
-    def watched(_: int) -> None:
-        nonlocal peak
-        peak = max(peak, (private_bytes() or 0) - before)
-
-    start = perf_counter()
-    store.upsert(_rows(count, seed), on_progress=watched)
-    loaded = perf_counter() - start
-    store.close()
-    asked = _unit(np.random.default_rng(seed), 8, _MILLION_DIMENSION)
-    searched = {}
-    for name, limit in (("memory", 4 * count * _MILLION_DIMENSION + 1), ("sql", 0)):
-        store = open_store(f"sqlite:///{path}", matrix_limit=limit)
-        start = perf_counter()
-        first = [[match.entry.id for match in store.search(asked[0], 10)]]
-        opened = perf_counter() - start
-        times = []
-        for query in asked[1:]:
-            start = perf_counter()
-            first.append([match.entry.id for match in store.search(query, 10)])
-            times.append(perf_counter() - start)
-        searched[name] = {"first": opened, "times": times, "ids": first}
-        store.close()
-    if searched["memory"].pop("ids") != searched["sql"].pop("ids"):
-        raise ValueError("search in memory and in SQL gave different answers")
-    return {"loaded": loaded, "peak": peak / 1e6, "size": path.stat().st_size / 1e6, **searched}
-
-
-def _rows(count: int, seed: int) -> Iterator[Entry]:
-    rng = np.random.default_rng(seed + 1)
-    for start in range(0, count, _BLOCK):
-        for position, vector in enumerate(_unit(rng, min(_BLOCK, count - start), _MILLION_DIMENSION), start):
-            yield Entry(f"e{position:07d}", vector)
+    return blocks
 
 
 def _unit(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
@@ -136,7 +90,7 @@ def _timed(call: Callable[[int], object]) -> list[float]:
 def main(arguments: list[str]) -> int:
     """Run one guard. *arguments*: its name, a folder, the count, the seed."""
     guard, folder, count, seed = arguments
-    asked = {"namespaces": namespaces, "tiny": tiny, "million": million}[guard]
+    asked = {"namespaces": namespaces, "tiny": tiny}[guard]
     print(json.dumps(asked(Path(folder), int(count), int(seed))))
     return 0
 

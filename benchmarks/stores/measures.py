@@ -17,11 +17,6 @@ COLD_TEXT = "cold, text"
 FILE = "file"
 MEMORY = "memory"
 MEMORY_VECTORS = "memory, vectors alone"
-NOT_MEASURED = "not measured"
-VERSIONS = "versions"
-"""Pseudo-measure whose note has the installed versions."""
-ROWS = "rows"
-"""Pseudo-measure whose note has the making of the rows."""
 
 FILTER_FEW = "filter 1 %"
 FILTERS = {FILTER_FEW: "rare", "filter 10 %": "some", "filter 50 %": "half"}
@@ -32,18 +27,8 @@ IMPORTS = "imports"
 BESIDE_NONE, BESIDE_MANY = "guard: alone", "guard: among others"
 """Stores' names of the guard of namespaces: one namespace alone in its file, and the same among many others."""
 TINY = "guard: search of a namespace of one"
-MILLION_LOAD, MILLION_PEAK = "guard: a million loaded", "guard: a million, peak memory"
-MILLION_SEARCH, MILLION_SQL = "guard: a million searched", "guard: a million searched in SQL"
 
-UNITS = {
-    BULK: "rows/s",
-    BULK_TEXT: "rows/s",
-    ROWS: "rows",
-    FILE: "MB",
-    MEMORY: "MB",
-    MEMORY_VECTORS: "MB",
-    MILLION_PEAK: "MB",
-}
+UNITS = {BULK: "rows/s", BULK_TEXT: "rows/s", FILE: "MB", MEMORY: "MB", MEMORY_VECTORS: "MB"}
 """Units of measures; those not listed are in milliseconds."""
 
 MEANING = {

@@ -1,93 +1,157 @@
-"""The page ``docs/appendix/benchmarks.md``, whole: written by the command from the results file and never by hand."""
+"""The page ``docs/appendix/benchmarks.md``: ``page.md`` with the tables of a results file, never edited by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
+from string import Template
 
+from benchmarks.figure import short
 from benchmarks.stores import measures as m
-from benchmarks.stores.figures import Figures
+from benchmarks.stores.contenders import BY_KEY, CONTENDERS, PEERS
 from benchmarks.stores.goals import outcomes
-from benchmarks.stores.report import guards_text, meanings_text, missing_text, tables_text, winners_text
-from benchmarks.stores.results import Measurement
+from benchmarks.stores.measurement import Measurement, Results, ratio
 
-_WINNERS = """\
-Each cell says how many times faster Tellback in a file is than the best persistent peer, which is named; for *file*
-and *memory*, how many times smaller. **Bold** is where Tellback loses. The peers are sqlite-vec by hand, with FTS5
-for text, Chroma and LanceDB with and without its index; *r* is the recall of one that is approximate. Reading is over
-real rows, the rest over clustered rows. sqlite-vec by hand has no text index, which takes time in *bulk* and room in
-*file* and *memory*.
-"""
-_NOT_MEASURED = """\
-- Other machines than the one below: no other processor, no laptop disk (a slow `fsync` slows every durable write, of
-  all stores), no macOS, no Windows.
-- Stores that are a server, and stores that must download something to search.
-- Many users at once: one process asks, one question at a time.
-- Neural embeddings. *Clustered* rows are made up. *Real* rows are pieces of public texts with the vectors of the
-  local static table.
-- Whether the text that is found answers the question: that is [recall, measured](recall-measured.md).
-- Peers after long use: no store is compacted between the measures, and none had days of writes before.
-"""
-_READING_TABLES = """\
-A cell is the median. In brackets is the 95th percentile, where it is more than twice the median; *r* is the recall at
-10, where it is below 1. ᵐ: kept in memory, and on disk only when it is saved, so its writes cannot be compared. ⁱ:
-returns ids or positions alone; all others return the rows. Reading is over real rows, the rest over clustered rows;
-other measures, figures of 1,000 rows, of the other kind of rows and of single rounds are in `benchmarks/results/`.
-"""
-_HOW = """\
-Each store runs in a process of its own, which a parent asks over a pipe. Times are taken inside, around the store's
-own call. Stores take turns in a new order each round, in blocks of at most 12 calls, of which the first two are not
-counted. A ratio is of medians, in brackets its lowest and highest over the rounds.
-
-Rows carry a text and three fields. Peers get the same vectors and run with their defaults or what their manuals
-advise (`benchmarks/stores/adapters/`), without telemetry. SQLite stores run in WAL mode with `synchronous=FULL`;
-Chroma and LanceDB offer no such setting. SQLite commits bulk rows by the thousand; Chroma and LanceDB get the larger
-batches they prefer. Before anything is timed, each exact store must give the same answers as a plain product in numpy,
-and each answer the right text.
-
-*bare numpy* is the product and `argpartition` alone. *SQLite rows* is a table with the vector as a BLOB, searched by
-sqlite-vec's `vec_distance_cosine`. *sqlite-vec by hand* is the same rows beside a `vec0` table in float32.
-"""
+_TEMPLATE = Path(__file__).with_name("page.md")
+_READING = (m.SEARCH, *m.FILTERS, m.MANY, m.TEXT)
+_ALL_PEERS = (*PEERS, "sqlite-vec-fts5")
+_SHOWN = (m.SEARCH, m.FILTER_FEW, m.TEXT, m.BULK_TEXT, m.ADD, m.COLD, m.FILE, m.MEMORY)
+"""Measures of the tables; the winners have a line for each of the others, too."""
+_SMALLEST, _LARGE = 1_000, 100_000
+_LONG_TAIL = 2.0
+"""A 95th percentile is printed where it is more than so many times the median."""
 
 
-def page(measurements: Sequence[Measurement]) -> str:
+def page(results: Results) -> str:
     """Return the whole page."""
-    parts = [
-        "# The store beside its peers",
-        "Rendered from `benchmarks/results/` by `python -m benchmarks stores-report`.",
-        "## Who wins where",
-        _WINNERS,
-        winners_text(measurements),
-        "## Not measured",
-        _NOT_MEASURED + missing_text(measurements),
-        "## Figures",
-        _READING_TABLES + "\n" + meanings_text(),
-        tables_text(measurements),
-        _tally(measurements),
-        "## What must not grow",
-        guards_text(measurements),
-        "## How it was measured",
-        _HOW,
-        "## Machine, versions, commands",
-        _setting(measurements),
-    ]
-    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
-
-
-def _tally(measurements: Sequence[Measurement]) -> str:
-    judged = [outcome.met for outcome in outcomes(Figures(measurements)) if outcome.met is not None]
-    return (
-        f"{sum(judged)} of {len(judged)} goals are reached; `python -m benchmarks stores` prints each with its ratio of"
-        " medians."
+    return Template(_TEMPLATE.read_text("utf-8")).substitute(
+        winners=winners_text(results),
+        failures=failures_text(results),
+        meanings="\n".join(f"- *{name}*, {m.unit_of(name)}: {m.MEANING[name]}" for name in _SHOWN),
+        tables="\n\n".join(_table(results, n) for n in _counts(results) if n != _SMALLEST),
+        tally=_tally(results),
+        guards=guards_text(results),
+        setting=_setting(results),
     )
 
 
-def _setting(measurements: Sequence[Measurement]) -> str:
-    def each(name: str) -> list[str]:
-        return list(dict.fromkeys(str(getattr(measurement, name)) for measurement in measurements))
+def winners_text(results: Results) -> str:
+    """Return the comparison of Tellback in a file with the best persistent peer, a line for each measure."""
+    counts = _counts(results)
+    lines = [_head(["measure", *(f"{n:,} rows" for n in counts)])]
+    for measure in m.MEANING:
+        cells = [_comparison(results, measure, _rows_of(measure), n) for n in counts]
+        if any(cell != "–" for cell in cells):
+            lines.append(f"| {measure} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
-    lines = [f"- {name}: {'; '.join(each(field))}" for name, field in (("Machine", "machine"), ("Date", "date"))]
-    lines.append(f"- Seed: {', '.join(each('seed'))}")
-    lines += [f"- Versions: {measurement.note}" for measurement in measurements if measurement.measure == m.VERSIONS]
-    lines += [f"- Rows: {measurement.note}" for measurement in measurements if measurement.measure == m.ROWS]
-    commands = "\n".join(["pip install '.[local,bench]'", *each("command")])
-    return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"
+
+def goals_text(results: Results) -> str:
+    """Return the table of the goals of the sizes that were raced, missed ones in bold."""
+    raced = results.sizes()
+    rows: dict[tuple[str, int, str], dict[str, str]] = {}
+    for outcome in outcomes(results):
+        if (outcome.data, outcome.n) in raced:
+            what, _, peer = outcome.what.partition(" (")
+            reached = outcome.reached.removesuffix(", recall 1.000") + (f"; {peer.rstrip(')')}" if peer else "")
+            reached = f"**{reached}**" if outcome.met is False else reached
+            rows.setdefault((what, outcome.n, outcome.goal), {})[outcome.data] = reached
+    lines = [_head(["what", "rows", "goal", "reached, clustered", "reached, real"])]
+    for (what, n, goal), reached_on in rows.items():
+        lines.append(
+            f"| {what} | {n:,} | {goal} | {reached_on.get('clustered', '–')} | {reached_on.get('real', '–')} |"
+        )
+    return "\n".join(lines)
+
+
+def failures_text(results: Results) -> str:
+    """Return a list of the measures asked for and not measured; empty where all were."""
+    reasons: dict[str, list[str]] = {}
+    for failure in results.failures:
+        title = BY_KEY[failure.store].title
+        where = f"{failure.data} {failure.n:,}" if failure.n else "any rows"
+        reasons.setdefault(f"{title}: {failure.what}: {failure.why}", []).append(where)
+    return "\n".join(f"- {why} ({', '.join(dict.fromkeys(where))})." for why, where in reasons.items())
+
+
+def guards_text(results: Results) -> str:
+    """Return the figures that must not grow, or only in proportion."""
+    lines = [_head(["what", "figure", "expected"])]
+    for what, measure, low, expected in (
+        ("exact search, in a file", m.SEARCH, 10_000, "about 10 ×, more where the cache ends"),
+        ("one durable upsert", m.ADD, _SMALLEST, "about 1 ×"),
+        ("noticing that nothing was written (search of one row beside n)", m.TINY, _SMALLEST, "about 1 ×"),
+    ):
+        small, large = (results.get("tellback-sqlite", measure, "clustered", n) for n in (low, _LARGE))
+        if small is not None and large is not None:
+            text = f"{short(small.p50)} ms at {low:,}, {short(large.p50)} ms at {_LARGE:,}: {ratio(large, small)}"
+            lines.append(f"| {what} | {text} | {expected} |")
+    for measure in (m.SEARCH, m.TEXT, m.ADD, "count"):
+        alone, among = (results.get(store, measure, "clustered", _SMALLEST) for store in (m.BESIDE_NONE, m.BESIDE_MANY))
+        if alone is not None and among is not None:
+            text = f"{short(alone.p50)} ms alone, {short(among.p50)} ms beside {among.note}: {ratio(among, alone)}"
+            lines.append(f"| a namespace of 1,000: {measure} | {text} | about 1 × |")
+    return "\n".join(lines) if len(lines) > 1 else "Not measured in this run."
+
+
+def _counts(results: Results) -> list[int]:
+    return sorted({n for _, n in results.sizes()})
+
+
+def _head(heads: list[str]) -> str:
+    return f"| {' | '.join(heads)} |\n" + "|---" * len(heads) + "|"
+
+
+def _comparison(results: Results, measure: str, data: str, n: int) -> str:
+    """Return how many times better Tellback in a file is than the best peer; in bold where it is not."""
+    ours, best = results.get("tellback-sqlite", measure, data, n), results.best_peer(measure, data, n, _ALL_PEERS)
+    if ours is None or best is None:
+        return "–"
+    factor = ours.p50 / best.p50 if m.is_rate(measure) else best.p50 / ours.p50
+    text = f"{short(factor)} × {BY_KEY[best.store].title}{_recall(best)}"
+    return text if factor >= 1 else f"**{text}**"
+
+
+def _rows_of(measure: str) -> str:
+    return "real" if measure in _READING else "clustered"
+
+
+def _table(results: Results, n: int) -> str:
+    lines = [f"### {n:,} rows\n", _head(["store", *_SHOWN])]
+    for contender in CONTENDERS:
+        cells = [results.get(contender.key, measure, _rows_of(measure), n) for measure in _SHOWN]
+        if any(cells):
+            marks = ("" if contender.durable else " ᵐ") + ("" if contender.rows else " ⁱ")
+            lines.append(f"| {contender.title}{marks} | {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines)
+
+
+def _cell(measurement: Measurement | None) -> str:
+    if measurement is None:
+        return "–"
+    has_tail = m.unit_of(measurement.measure) == "ms" and measurement.p95 > _LONG_TAIL * measurement.p50
+    spread = f" ({short(measurement.p95)})" if measurement.count > 1 and has_tail else ""
+    return short(measurement.p50) + spread + _recall(measurement)
+
+
+def _recall(measurement: Measurement) -> str:
+    recall = measurement.recall
+    return f", r {recall:.3f}" if recall is not None and round(recall, 3) < 1 else ""
+
+
+def _tally(results: Results) -> str:
+    judged = [outcome.met for outcome in outcomes(results) if outcome.met is not None]
+    printed = "`python -m benchmarks stores` prints each with its ratio of medians"
+    return f"{sum(judged)} of {len(judged)} goals are reached; {printed}."
+
+
+def _setting(results: Results) -> str:
+    about = results.about
+    versions = "; ".join(f"{name} {version}" for name, version in about["versions"].items())
+    lines = [
+        f"- Machine: {about['machine']}",
+        f"- Date: {about['at']}",
+        f"- Seed: {about['seed']}",
+        f"- Versions: {versions}",
+    ]
+    lines += [f"- Rows: {made}" for made in about["rows"]]
+    return "\n".join(lines) + f"\n\n```text\npip install '.[local,bench]'\n{about['command']}\n```"

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.about import load, version_of
+from benchmarks.child import in_turns as processes_in_turns
+from benchmarks.child import printed
 from benchmarks.stores import measures as m
 from benchmarks.stores.asking import Asked, Call, StoreFailed, in_turns
-from benchmarks.stores.cold_starts import baseline, cold_starts
-from benchmarks.stores.contenders import Contender, version_of
+from benchmarks.stores.contenders import Contender
 from benchmarks.stores.data import Data
-from benchmarks.stores.results import Measurement, Setting, measured
+from benchmarks.stores.measurement import Failure, Results, measured
 from benchmarks.stores.truth import Truth
 
 K = 10
 _AGREED = 20
 """Queries whose answers an exact store must have right before anything is timed; filtered ones of the others too."""
 _SEEN_CALLS = 6
+_BASELINE = "import numpy, apsw, pydantic; print(1, flush=True)"
+_COLD = "benchmarks.stores.cold"
 _ADD_AT, _SEEN_AT, _ELSEWHERE_AT, _DELETE_AT, _DELETE_MANY_AT = 0, 400, 800, 1_200, 2_000
 """Offsets of the extra rows of each measure of writing."""
 
@@ -41,30 +45,24 @@ class Pace:
 
 
 class Race:
-    """The stores *contenders* on the rows in *data*; what was measured is in ``measurements``."""
+    """The stores *contenders* on the rows in *data*; what was measured, and what failed, is added to *results*."""
 
     def __init__(
-        self,
-        contenders: Sequence[Contender],
-        data: Path,
-        folder: Path,
-        *,
-        setting: Setting,
-        pace: Pace,
+        self, contenders: Sequence[Contender], data: Path, folder: Path, results: Results, *, seed: int, pace: Pace,
         say: Callable[[str], None],
-    ) -> None:
-        self.measurements: list[Measurement] = []
+    ) -> None:  # fmt: skip
         self._contenders = {item.key: item for item in contenders}
-        self._data_folder, self._folder = data, folder
+        self._data_folder, self._folder, self._results = data, folder, results
         self._data = Data(data)
-        self._setting, self._pace, self._say = setting, pace, say
-        self._rng = random.Random(setting.seed)
+        self._seed, self._pace, self._say = seed, pace, say
+        self._rng = random.Random(seed)
         self._failed: set[tuple[str, str]] = set()
 
     def run(self, *, reading_only: bool) -> None:
         """Run the whole race; *reading_only* leaves cold starts, memory and what is written one by one out."""
         about = self._data.about
-        self.record("-", m.ROWS, [[about.n]], note=f"{about.n:,} {about.name}: {about.made}{_load()}")
+        made = f"{about.n:,} {about.name}: {about.made}; load average {load()} before it"
+        self._results.about.setdefault("rows", []).append(made)
         self._fill(again=not reading_only)
         self._weigh()
         if not reading_only:
@@ -81,30 +79,14 @@ class Race:
         return self._folder / key
 
     def record(
-        self,
-        store: str,
-        measure: str,
-        blocks: Sequence[Sequence[float]],
-        *,
-        recall: float | None = None,
-        note: str = "",
+        self, store: str, measure: str, blocks: Sequence[Sequence[float]], *, recall: float | None = None
     ) -> None:
         """Keep a measurement of this race."""
         about, contender = self._data.about, self._contenders.get(store)
-        self.measurements.append(
-            measured(
-                self._setting,
-                store,
-                measure,
-                blocks,
-                data=about.name,
-                n=about.n,
-                d=about.d,
-                version="-" if contender is None else version_of(contender),
-                recall=recall,
-                note=note,
-            )
-        )
+        version = version_of(contender.package) if contender else "-"
+        rows = {"data": about.name, "n": about.n, "d": about.d, "version": version}
+        recall = None if recall is None else round(recall, 4)
+        self._results.measurements.append(measured(store, measure, blocks, recall=recall, **rows))
 
     def _fill(self, *, again: bool) -> None:
         self._say("filling")
@@ -163,17 +145,34 @@ class Race:
                 self.record(key, m.FILE, [[size / 1e6]])
 
     def _cold(self) -> None:
+        """Start each store in new processes for a vector, and for a text where it can; weigh its memory."""
         self._say("opening cold")
         about = self._data.about
+        commands = {(m.IMPORTS, m.COLD): (sys.executable, "-c", _BASELINE)}
         opened = [item for item in self._contenders.values() if "cold" in item.measures]
-        common = (self.folder_of, str(self._data_folder), about.d, about.n)
-        started = cold_starts(opened, *common, rounds=self._pace.cold_rounds, rng=self._rng, failed=self._fail)
-        for (key, measure), blocks in started.times.items():
-            self.record(key, measure, blocks)
-        for key, (vectors, both) in started.memory.items():
-            self.record(key, m.MEMORY_VECTORS, [[vectors]])
-            self.record(key, m.MEMORY, [[both]])
-        self.record(m.IMPORTS, m.COLD, started.baseline, note=baseline())
+        words = {
+            item.key: (item.adapter, str(self.folder_of(item.key)), str(about.d), str(about.n), str(self._data_folder))
+            for item in opened
+        }
+        for item in opened:
+            commands[item.key, m.COLD] = (sys.executable, "-m", _COLD, "vector", *words[item.key])
+            if "text" in item.measures:
+                commands[item.key, m.COLD_TEXT] = (sys.executable, "-m", _COLD, "text", *words[item.key])
+
+        def failed(name: tuple[str, str], why: str) -> None:
+            self._fail(self._contenders[name[0]], name[1], why)
+
+        started = processes_in_turns(commands, rounds=self._pace.cold_rounds, seed=self._seed, failed=failed)
+        for (key, measure), starts in started.items():
+            self.record(key, measure, [[seconds] for seconds in starts.first])
+        for item in opened:
+            try:
+                used = printed(_COLD, "memory", *words[item.key])
+            except RuntimeError as error:
+                self._fail(item, m.MEMORY, str(error))
+            else:
+                self.record(item.key, m.MEMORY_VECTORS, [[used["vectors"]]])
+                self.record(item.key, m.MEMORY, [[used["both"]]])
 
     def _started(self, stack: ExitStack) -> dict[str, Asked]:
         stores = {}
@@ -236,25 +235,25 @@ class Race:
 
         def add(store: Asked, at: int) -> list[float]:
             first = _ADD_AT + at * calls
-            return self._times(store.ask("add", extra=list(range(first, first + calls))))
+            return list(store.ask("add", extra=list(range(first, first + calls)))["times"])
 
         def seen(store: Asked, at: int) -> list[float]:
             first = _SEEN_AT + at * _SEEN_CALLS
             answer = store.ask("add_and_see", extra=list(range(first, first + _SEEN_CALLS)))
             if not answer["seen"]:
                 raise StoreFailed("the search did not find the row that was just written")
-            return self._times(answer)
+            return list(answer["times"])
 
         def delete(store: Asked, at: int) -> list[float]:
             first = _DELETE_AT + at * calls
             rows = list(range(first, first + calls))
             store.ask("add_together", extra=rows)
-            return self._times(store.ask("delete", extra=rows, together=False))
+            return list(store.ask("delete", extra=rows, together=False)["times"])
 
         def delete_many(store: Asked, at: int) -> list[float]:
             rows = list(range(_DELETE_MANY_AT, _DELETE_MANY_AT + 1_000))
             store.ask("add_together", extra=rows)
-            return self._times(store.ask("delete", extra=rows, together=True))
+            return list(store.ask("delete", extra=rows, together=True)["times"])
 
         self._turns(stores, m.ADD, "add", add)
         self._turns(stores, m.SEEN, "seen", seen)
@@ -274,7 +273,7 @@ class Race:
             def elsewhere(store: Asked, at: int) -> list[float]:
                 times = []
                 for extra in range(_ELSEWHERE_AT + at * _SEEN_CALLS, _ELSEWHERE_AT + (at + 1) * _SEEN_CALLS):
-                    (wrote,) = self._times(store.ask("add", extra=[extra]))
+                    (wrote,) = store.ask("add", extra=[extra])["times"]
                     answer = others[store.contender.key].ask("see", extra=extra)
                     if not answer["seen"]:
                         raise StoreFailed("another process did not find the row that was just written")
@@ -307,14 +306,6 @@ class Race:
     def _fail(self, contender: Contender, what: str, why: str) -> None:
         self._say(f"  {contender.title}: {what} not measured: {why}")
         self._failed.add((contender.key, what))
-        self.record(contender.key, m.NOT_MEASURED, [[0.0]], note=f"{what}: {why}")
+        self._results.failures.append(Failure(contender.key, what, why, self._data.about.name, self._data.about.n))
         if what in ("everything", "answers"):
             self._contenders.pop(contender.key, None)
-
-    def _times(self, answer: Mapping[str, Any]) -> list[float]:
-        return list(answer["times"])
-
-
-def _load() -> str:
-    """Print the load average before a race, where the system has one."""
-    return f"; load average {os.getloadavg()[0]:.1f} before it" if hasattr(os, "getloadavg") else ""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.stores.adapter import Adapter, NotAvailable
+from benchmarks.stores.adapter import Adapter
 from benchmarks.stores.data import KINDS, Data, id_of
 
 BATCH = 64
@@ -165,11 +165,8 @@ def main(arguments: list[str]) -> int:
     """Serve until the parent closes the pipe. *arguments*: the adapter, the store's folder, the data's folder."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a store prints must not stand among the answers
-    try:
-        worker = Worker(arguments[0], Path(arguments[1]), Path(arguments[2]))
-        say: dict[str, Any] = {"ready": True}
-    except NotAvailable as error:
-        say = {"unavailable": str(error)}
+    worker = Worker(arguments[0], Path(arguments[1]), Path(arguments[2]))
+    say: dict[str, Any] = {"ready": True}
     while True:
         answers.write(json.dumps(say) + "\n")
         answers.flush()

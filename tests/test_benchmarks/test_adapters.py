@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stores import clustered
-from benchmarks.stores.asking import Asked, StoreFailed
+from benchmarks.stores.asking import Asked
 from benchmarks.stores.contenders import BY_KEY, CONTENDERS, Contender, missing
 from benchmarks.stores.data import KINDS, SHARES, Data
 from benchmarks.stores.truth import Truth
@@ -37,12 +37,7 @@ def filled(contender: Contender, folder: Path, data: Path) -> Asked:
         store.ask("close")
     finally:
         store.stop()
-    try:
-        return Asked(contender, folder, data)
-    except StoreFailed as error:
-        if "no faster mode" in str(error):
-            pytest.skip(str(error))
-        raise
+    return Asked(contender, folder, data)
 
 
 @pytest.fixture(scope="module")

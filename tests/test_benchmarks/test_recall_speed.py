@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.recall_speed.command import Figure
-from benchmarks.recall_speed.starting import imports, in_turns
+from benchmarks.child import in_turns
+from benchmarks.figure import Figure
 from benchmarks.recall_speed.texts import own_turns, questions, turns
 from benchmarks.recall_speed.worker import MEASURES
 
@@ -45,10 +45,19 @@ def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path
 
 
 def test_processes_run_in_turns_and_the_first_round_is_not_counted() -> None:
-    found = in_turns({"json": imports("json"), "csv": imports("csv")}, rounds=2, seed=0)
-    assert {name: len(item.seconds) for name, item in found.items()} == {"json": 2, "csv": 2}
+    def command(code: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", code)
+
+    found = in_turns({"json": command("import json"), "says": command("print(1)")}, rounds=2, seed=0)
+    assert {name: len(item.seconds) for name, item in found.items()} == {"json": 2, "says": 2}
+    assert all(0 < first <= end for one in found.values() for first, end in zip(one.first, one.seconds, strict=True))
+    commands = {"broken": command("import no_such_module"), "json": command("import json")}
     with pytest.raises(RuntimeError, match=r"broken: .*no_such_module"):
-        in_turns({"broken": (sys.executable, "-c", "import no_such_module")}, rounds=1, seed=0)
+        in_turns(commands, rounds=1, seed=0)
+    complaints: list[str] = []
+    left = in_turns(commands, rounds=1, seed=0, failed=lambda name, why: complaints.append(f"{name}: {why}"))
+    assert list(left) == ["json"]
+    assert complaints == ["broken: ModuleNotFoundError: No module named 'no_such_module'"]
 
 
 def test_a_figure_meets_an_upper_or_a_lower_bound() -> None:

@@ -1,8 +1,7 @@
-"""Recall against the plain truth, summaries of samples, and the results file."""
+"""Recall against the plain truth, the rows of a race, and summaries of samples."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +9,8 @@ import pytest
 
 from benchmarks.stores import clustered
 from benchmarks.stores.data import KINDS, About, Data, id_of, write
-from benchmarks.stores.results import Measurement, read_results, summary, write_results
+from benchmarks.stores.measurement import measured
 from benchmarks.stores.truth import Truth
-
-ONE = Measurement(
-    "s", "1", "clustered", 10, 4, "search", "ms", 1.0, 2.0, 0.5, 3.0, 4, (1.0, 1.5), 1, "m", "c", "d", recall=0.9
-)
 
 
 @pytest.fixture
@@ -84,32 +79,8 @@ def test_real_benchmark_rows_have_distinct_texts_and_name_repeated_words(data_di
     assert rows.queries.shape == (8, rows.about.d)
 
 
-def test_a_summary_has_the_median_of_each_round() -> None:
-    given = summary([[1.0, 2.0, 3.0], [10.0], []])
-    assert given["p50"] == 2.5
-    assert given["rounds"] == (2.0, 10.0)
-    assert (given["min"], given["max"], given["count"]) == (1.0, 10.0, 4)
+def test_a_measurement_has_the_median_of_each_round() -> None:
+    given = measured("bare", "search", [[0.001, 0.002, 0.003], [0.010], []])
+    assert (given.p50, given.rounds, given.count) == (2.5, (2.0, 10.0), 4)
     with pytest.raises(ValueError, match="needs a sample"):
-        summary([[]])
-
-
-def test_measurements_survive_their_files(tmp_path: Path) -> None:
-    found = [ONE, replace(ONE, store="é", recall=None), replace(ONE, n=1_000, note="more"), replace(ONE, n=0)]
-    write_results(tmp_path, found)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["stores-10.jsonl", "stores-1000.jsonl", "stores.jsonl"]
-    assert read_results(tmp_path) == [found[3], *found[:3]]
-    assert read_results(tmp_path / "stores-10.jsonl") == found[:2]
-
-
-def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is no results file"):
-        read_results(tmp_path)
-
-
-@pytest.mark.parametrize("line", ["{}", "not json", "[1]"])
-def test_an_invalid_line_of_a_results_file_is_named(tmp_path: Path, line: str) -> None:
-    write_results(tmp_path, [ONE])
-    path = tmp_path / "stores-10.jsonl"
-    path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
-    with pytest.raises(ValueError, match="line 2: not a measurement"):
-        read_results(tmp_path)
+        measured("bare", "search", [[]])

@@ -1,4 +1,4 @@
-"""Our own engines through the public face of ``vectorstore``: in memory, in a file, and the file with little memory."""
+"""Our own engines through the public face of ``vectorstore``: in memory, in a file, and in other modes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FIELDS = ("kind",)
+_FIELDS = ("kind",)
 
 
 class TellbackSqlite:
@@ -21,6 +21,7 @@ class TellbackSqlite:
 
     batch = 10_000
     imports: tuple[str, ...] = ("numpy", "apsw", "sqlite_vec", "tellback.vectorstore.engines.sqlite_store")
+    mode = "exact"
 
     def __init__(self, folder: Path, dimension: int, rows: int) -> None:
         self._store = self._open(folder, Space("benchmark", dimension), rows)
@@ -51,7 +52,13 @@ class TellbackSqlite:
         self._store.close()
 
     def _open(self, folder: Path, space: Space, rows: int) -> LifecycleStore:
-        return open_store(f"sqlite:///{folder / 'rows.db'}", space=space, fields=FIELDS)
+        return open_store(f"sqlite:///{folder / 'rows.db'}", space=space, fields=_FIELDS, search=self.mode)
+
+
+class TellbackSqliteFaster(TellbackSqlite):
+    """The same file, searched by sign bits first."""
+
+    mode = "fast"
 
 
 class TellbackSqliteTenth(TellbackSqlite):
@@ -59,7 +66,7 @@ class TellbackSqliteTenth(TellbackSqlite):
 
     def _open(self, folder: Path, space: Space, rows: int) -> LifecycleStore:
         limit = rows * space.dimension * 4 // 10
-        return open_store(f"sqlite:///{folder / 'rows.db'}", space=space, fields=FIELDS, matrix_limit=limit)
+        return open_store(f"sqlite:///{folder / 'rows.db'}", space=space, fields=_FIELDS, matrix_limit=limit)
 
 
 class TellbackNumpy(TellbackSqlite):
@@ -72,4 +79,10 @@ class TellbackNumpy(TellbackSqlite):
         self._store.close()
 
     def _open(self, folder: Path, space: Space, rows: int) -> LifecycleStore:
-        return open_store(f"numpy:///{folder / 'rows.snapshot'}", space=space, fields=FIELDS)
+        return open_store(f"numpy:///{folder / 'rows.snapshot'}", space=space, fields=_FIELDS, search=self.mode)
+
+
+class TellbackNumpyFaster(TellbackNumpy):
+    """The same snapshot, searched by sign bits first."""
+
+    mode = "fast"
