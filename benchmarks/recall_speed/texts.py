@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 
-from benchmarks.datasets import locomo
+from benchmarks.memory.data.conversations import locomo
+from benchmarks.memory.systems.tellback_memory import memory_of
 from tellback.memory import Memory
 
 LANE = "/conversation"
@@ -25,26 +25,22 @@ _SYLLABLES = ("ba", "ke", "li", "mo", "nu", "ra", "se", "ti", "vo", "zu", "dra",
 
 def turns(data: Path, n: int, seed: int) -> Iterator[Memory]:
     """Yield *n* turns; the first are LoCoMo's own."""
-    conversations = locomo(data)
+    items = [item for corpus in locomo(data / "locomo").corpora for item in corpus.items]
     rng = random.Random(seed)
-    left = n
-    for again in count():
-        for conversation in conversations:
-            for turn in conversation.turns:
-                if not left:
-                    return
-                left -= 1
-                yield replace(_said_again(turn, again, rng) if again else turn, key=None)
+    for place in range(n):
+        again, number = divmod(place, len(items))
+        turn = memory_of(items[number], place)
+        yield replace(_said_again(turn, again, rng) if again else turn, id="")
 
 
 def own_turns(data: Path) -> int:
     """Return how many turns LoCoMo has here."""
-    return sum(len(conversation.turns) for conversation in locomo(data))
+    return sum(len(corpus.items) for corpus in locomo(data / "locomo").corpora)
 
 
 def questions(data: Path, count: int, seed: int) -> list[str]:
     """Return *count* questions of LoCoMo, drawn by *seed*."""
-    asked = [question.text for conversation in locomo(data) for question in conversation.questions]
+    asked = [one.question.text for one in locomo(data / "locomo").questions.values() if one.gold]
     return random.Random(seed).sample(asked, min(count, len(asked)))
 
 

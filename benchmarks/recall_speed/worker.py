@@ -21,7 +21,7 @@ import numpy as np
 
 import tellback.memory
 from benchmarks.child import private_bytes
-from benchmarks.datasets import cranfield
+from benchmarks.memory.data.libraries import cranfield
 from benchmarks.recall_speed.spared import SparingEmbedder
 from benchmarks.recall_speed.texts import LANE, questions, turns
 from tellback.memory import KnowledgeBase, LongTermMemory, Memory, local_embedder, open_memory
@@ -86,12 +86,12 @@ async def warm(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
 
 async def passages(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Return the CPU seconds of recalls over the passages of Cranfield's 1,400 documents, the encoder's among them."""
-    texts = cranfield(data)
+    (texts,) = cranfield(data / "cranfield").corpora
     memory = open_memory(file)
     knowledge = KnowledgeBase(memory)
-    for id, text in texts.documents.items():
-        await knowledge.ingest_text(text, source=f"{id}.md")
-    asked = [question.text for question in texts.questions][: _WARM_UP + _ASKED]
+    for item in texts.items:
+        await knowledge.ingest_text(item.text, source=f"{item.id}.md")
+    asked = [one.question.text for one in texts.questions][: _WARM_UP + _ASKED]
     times = []
     for question in asked:
         start = process_time()

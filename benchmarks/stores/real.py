@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.datasets import cranfield, fingerprint, locomo, squad
+from benchmarks.memory.data.catalogue import read_data
+from benchmarks.memory.data.dataset import DataSet
 from benchmarks.stores.data import EXTRA, About, write
 from tellback.memory import LocalEmbedder
 
-_SETS = ("cranfield", "locomo", "squad")
+_SETS = ("locomo", "squad", "cranfield")
 _LENGTHS = (24, 16, 36, 12, 30, 20, 42, 10, 27, 14, 33, 18, 39, 22, 45, 11)
 _SHORTEST = 8
 _QUESTION_TERMS = 6
@@ -27,7 +28,8 @@ _QUESTION_TERMS = 6
 def make(folder: Path, texts: Path, *, n: int, seed: int, queries: int) -> None:
     """Write *n* rows (and the extra ones) cut from the data sets in *texts*; queries are their questions."""
     rng = np.random.default_rng(seed)
-    documents, asked = _documents(texts), _questions(texts)
+    sets = [read_data(name, texts) for name in _SETS]
+    documents, asked = _documents(sets), _questions(sets)
     pieces, first_cut = _pieces(documents, n + EXTRA, rng)
     rng.shuffle(asked)
     embedder = LocalEmbedder()
@@ -36,7 +38,7 @@ def make(folder: Path, texts: Path, *, n: int, seed: int, queries: int) -> None:
     if not lengths.all():
         raise ValueError("a piece of text has no vector: the local embedder knows none of its words")
     again = max(0, n + EXTRA - first_cut)
-    made = f"texts of {', '.join(_SETS)} ({fingerprint(texts, _SETS)}), {embedder.fingerprint}; " + (
+    made = f"texts of {', '.join(f'{one.name} {one.hash[:8]}' for one in sets)}, {embedder.fingerprint}; " + (
         f"{again} of {n + EXTRA} pieces repeat words of others, cut at other places and lengths"
         if again
         else "no words repeated"
@@ -51,19 +53,16 @@ def make(folder: Path, texts: Path, *, n: int, seed: int, queries: int) -> None:
     )
 
 
-def _documents(texts: Path) -> list[list[str]]:
+def _documents(sets: Sequence[DataSet]) -> list[list[str]]:
+    """Return the words of each document, and of each session of a conversation."""
     values: dict[str, list[str]] = {}
-    for conversation in locomo(texts):
-        for turn in conversation.turns:
-            values.setdefault(str(turn.session), []).append(turn.text)
-    written = [*squad(texts).documents.values(), *cranfield(texts).documents.values()]
-    return [text.split() for text in [*map(" ".join, values.values()), *written]]
+    for item in (item for one in sets for corpus in one.corpora for item in corpus.items):
+        values.setdefault(item.session or item.id, []).append(item.text)
+    return [" ".join(parts).split() for parts in values.values()]
 
 
-def _questions(texts: Path) -> list[str]:
-    libraries = (squad(texts), cranfield(texts))
-    asked = [question.text for item in (*locomo(texts), *libraries) for question in item.questions]
-    return list(dict.fromkeys(asked))
+def _questions(sets: Sequence[DataSet]) -> list[str]:
+    return list(dict.fromkeys(asked.question.text for one in sets for asked in one.questions.values() if asked.gold))
 
 
 def _pieces(documents: Sequence[Sequence[str]], count: int, rng: np.random.Generator) -> tuple[list[str], int]:

@@ -1,20 +1,22 @@
 """Documents and questions about them: the format of BEIR, and two collections of the folder of data sets.
 
-BEIR (Thakur et al. 2021): ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/test.tsv``.
+BEIR (Thakur et al. 2021): ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/test.tsv``. SQuAD 2.0 (Rajpurkar et
+al. 2018): its dev split. Cranfield 1400: ``cran.all.1400``, ``cran.qry``, ``cranqrel``.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks import datasets
 from benchmarks.memory.data.dataset import Asked, Corpus, DataError, DataSet, files_of, hash_of
 from benchmarks.memory.protocol import Item, Question
 
 _LIMITS = "documents that nobody changes, and questions in their own words: nothing here is a memory of somebody"
+_JUDGED_USELESS = -1
 _COLUMNS = ["query-id", "corpus-id", "score"]
 
 
@@ -41,19 +43,50 @@ def beir(path: Path) -> DataSet:
 
 
 def squad(path: Path) -> DataSet:
-    """Return SQuAD's paragraphs; a question's answer is in its own."""
-    return _library("squad", "SQuAD", datasets.squad(path.parent), files_of(path, "*.json"))
+    """Return SQuAD's paragraphs; a question's answer is in its own, and those without an answer are left out."""
+    items, asked, files = [], [], files_of(path, "*.json")
+    for article in (article for file in files for article in json.loads(file.read_text("utf-8"))["data"]):
+        for place, paragraph in enumerate(article["paragraphs"]):
+            items.append(Item(f"{article['title']}-{place:03d}", paragraph["context"], role="document"))
+            texts = [str(row["question"]) for row in paragraph["qas"] if not row.get("is_impossible")]
+            asked += [(text, "answerable", {items[-1].id: 1}) for text in texts]
+    return _library("squad", "SQuAD", items, asked, files)
 
 
 def cranfield(path: Path) -> DataSet:
-    """Return Cranfield's abstracts with graded judgements."""
-    return _library("cranfield", "Cranfield", datasets.cranfield(path.parent), files_of(path, "cran*"))
-
-
-def _library(name: str, title: str, library: datasets.Library, files: list[Path]) -> DataSet:
-    items = [Item(id, text, role="document") for id, text in library.documents.items()]
-    asked = [
-        Asked(Question(f"q{number}", question.text), question.group, question.evidence)
-        for number, question in enumerate(library.questions)
+    """Return Cranfield's abstracts with judgements from 1 (best) to 4, which are grades from 4 to 1."""
+    files = files_of(path, "cran*")
+    texts = {
+        id: "\n".join(part for part in (fields.get("T", ""), fields.get("W", "")) if part)
+        for id, fields in _records((path / "cran.all.1400").read_text("utf-8"))
+    }
+    items = [Item(id, text, role="document") for id, text in texts.items() if text.strip()]
+    known, judged = {item.id for item in items}, defaultdict[int, dict[str, int]](dict)
+    for line in (path / "cranqrel").read_text("utf-8").splitlines():
+        query, document, code = line.split()[:3]
+        if int(code) != _JUDGED_USELESS and document in known:
+            judged[int(query)][document] = 5 - int(code)
+    queries = _records((path / "cran.qry").read_text("utf-8"))
+    asked = [  # judgements count the queries, whatever number they carry
+        (" ".join(fields["W"].split()), "all", judged[place])
+        for place, (_, fields) in enumerate(queries, 1)
+        if judged.get(place)
     ]
-    return DataSet(name, title, [Corpus(name, items, asked)], hash_of(files), _LIMITS)
+    return _library("cranfield", "Cranfield", items, asked, files)
+
+
+def _library(
+    name: str, title: str, items: list[Item], asked: list[tuple[str, str, dict[str, int]]], files: list[Path]
+) -> DataSet:
+    questions = [Asked(Question(f"q{number}", text), kind, gold) for number, (text, kind, gold) in enumerate(asked)]
+    return DataSet(name, title, [Corpus(name, items, questions)], hash_of(files), _LIMITS)
+
+
+def _records(text: str) -> list[tuple[str, dict[str, str]]]:
+    """Return (number, fields) of each record of the SMART format: ``.I 1``, then ``.T``, ``.W``, … with lines below."""
+    records = []
+    for block in re.split(r"^\.I\s+", text, flags=re.MULTILINE)[1:]:
+        number, _, rest = block.partition("\n")
+        parts = re.split(r"^\.([A-Z])\s*$", rest, flags=re.MULTILINE)
+        records.append((number.strip().lstrip("0"), dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))))
+    return records

@@ -34,7 +34,9 @@ class Tellback(Adapter):
 
     def ingest(self, items: Sequence[Item]) -> None:
         self._now = max([self._now, *(datetime.fromisoformat(item.at) for item in items if item.at)])
-        run_sync(self._memory.remember_many([self._of(item) for item in items], namespace=_NAMESPACE))
+        lines = bool(self.settings.options.get("lines"))
+        memories = [memory_of(item, next(self._places), lines=lines) for item in items]
+        run_sync(self._memory.remember_many(memories, namespace=_NAMESPACE))
 
     def ready(self) -> None:
         run_sync(self._memory.flush())
@@ -58,26 +60,28 @@ class Tellback(Adapter):
             ids=lambda: f"b{next(self._names):07}",
         )
 
-    def _of(self, item: Item) -> Memory:
-        about = item.about if self.settings.options.get("lines") else ""
-        is_turn = item.role != "document"
-        return Memory(
-            item.text,
-            id=item.id,
-            kind="turn" if is_turn else "document",
-            role=item.role if is_turn else None,
-            speaker=item.speaker or None,
-            session=item.session or None,
-            sequence=next(self._places) if item.session else None,
-            occurred_at=datetime.fromisoformat(item.at) if item.at else None,
-            caption=item.caption,
-            about=about,
-            about_by="model" if about else "",
-        )
-
 
 class TellbackWords(Tellback):
     """Tellback without an embedder: words alone."""
 
     def embedder(self) -> None:
         return None
+
+
+def memory_of(item: Item, place: int, *, lines: bool = False) -> Memory:
+    """Return *item* as a memory, the one at *place* of all; with *lines*, with its recorded line."""
+    about = item.about if lines else ""
+    is_turn = item.role != "document"
+    return Memory(
+        item.text,
+        id=item.id,
+        kind="turn" if is_turn else "document",
+        role=item.role if is_turn else None,
+        speaker=item.speaker or None,
+        session=item.session or None,
+        sequence=place if item.session else None,
+        occurred_at=datetime.fromisoformat(item.at) if item.at else None,
+        caption=item.caption,
+        about=about,
+        about_by="model" if about else "",
+    )
