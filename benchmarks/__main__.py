@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import forget_speed, hooks, loop, model_endpoint
+from benchmarks import hooks, loop, model_endpoint
 from benchmarks.documents import command as documents
 from benchmarks.memory import command as memory
 from benchmarks.personal import hands_command, train
@@ -15,26 +15,15 @@ from benchmarks.recall_speed import command as recall_speed
 from benchmarks.scale import command as scale
 from benchmarks.stores import command as stores
 
+_PARTS = (memory, hands_command, train, documents, recall_speed, scale, hooks, model_endpoint, loop, stores)
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what *arguments* ask for; return the exit code."""
     asked = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     commands = parser.add_subparsers(dest="command", required=True)
-    parts = (
-        memory,
-        hands_command,
-        train,
-        documents,
-        recall_speed,
-        scale,
-        hooks,
-        model_endpoint,
-        forget_speed,
-        loop,
-        stores,
-    )
-    for part in parts:
+    for part in _PARTS:
         part.add_command(commands)
     given = parser.parse_args(asked)
     console = Console(width=None if sys.stdout.isatty() else 110)

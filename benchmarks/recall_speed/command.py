@@ -22,8 +22,9 @@ _SIZES = (1_000, 10_000, 100_000)
 _ROUNDS = 7
 _RECALL = {1_000: 10.0, 10_000: 14.0, 100_000: 25.0}
 _CALLS, _MODULES, _PASSAGES = 900.0, 45.0, 40.0
-_REMEMBERED = 1_000
-_PARTS = ("recall", "remember", "passages", "commands")
+_READ, _READ_AGAIN, _FORGET = 15_000.0, 1_000.0, 300.0
+_REMEMBERED = _FILES = 1_000
+_PARTS = ("recall", "remember", "documents", "commands")
 _COMMAND = {10_000: 3.0, 100_000: 10.0}
 _INDEX = {100_000: 150.0}
 _HELD = {100_000: 400.0}
@@ -76,8 +77,8 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
 
         if "remember" in parts:
             measured(_remembered(Path(folder) / "remember.db", given, say))
-        if "passages" in parts:
-            measured(_of_passages(Path(folder) / "passages.db", given, say))
+        if "documents" in parts:
+            measured(_of_documents(Path(folder), given, say))
         for size in sizes if {"recall", "commands"}.intersection(parts) else ():
             file = Path(folder) / f"{size}.db"
             measured(_of_size(file, given, size, parts, say))
@@ -103,9 +104,12 @@ def _remembered(file: Path, given: argparse.Namespace, say: Say) -> Iterator[Fig
         yield Figure("remember_many, of the encoder alone, CPU", _REMEMBERED, "×", share, bound=0.5, least=True)
 
 
-def _of_passages(file: Path, given: argparse.Namespace, say: Say) -> Iterator[Figure]:
-    found = _measured("passages", file, 0, given, say)
+def _of_documents(folder: Path, given: argparse.Namespace, say: Say) -> Iterator[Figure]:
+    found = _measured("passages", folder / "passages.db", 0, given, say)
     yield times("one recall over passages, CPU", found["passages"], found["times"], _PASSAGES)
+    read = _measured("files", folder / "files.db", _FILES, given, say)
+    yield times("reading Markdown files, CPU", _FILES, [read["first"]], _READ)
+    yield times("- again, unchanged, CPU", _FILES, [read["unchanged"]], _READ_AGAIN)
 
 
 def _of_size(file: Path, given: argparse.Namespace, size: int, parts: Sequence[str], say: Say) -> Iterator[Figure]:
@@ -138,6 +142,9 @@ def _of_size(file: Path, given: argparse.Namespace, size: int, parts: Sequence[s
     yield Figure(
         "one remember, of one upsert and embedding", size, "×", float(np.median(single["remember"])) / bare, bound=2.5
     )
+    forgotten = measured("forget", copy)["times"]
+    yield times("the first forget, CPU", size, forgotten[:1])
+    yield times("each further one, CPU", size, forgotten[1:], _FORGET)
     copy.unlink()
     say(f"{size:,} turns: tellback recall in new processes")
     question = questions(given.data, 1, given.seed)[0]

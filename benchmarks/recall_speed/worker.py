@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import random
 import sys
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import perf_counter, process_time
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time, time
 from types import FrameType
 from typing import Any, Literal
 
@@ -31,6 +34,7 @@ from tellback.vectorstore import Entry, Metric, Space, open_store
 _BATCH = 256
 _WARM_UP, _ASKED = 20, 200
 _SINGLE = 42
+_FORGOTTEN = 11
 _FIRST = 2
 """First calls that are not counted, since they open files and load tables."""
 _ENDS = 1_000
@@ -102,6 +106,34 @@ async def passages(file: str, data: Path, rows: int, seed: int) -> dict[str, Any
     return {"times": times[_WARM_UP:], "passages": count}
 
 
+async def files(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the CPU seconds of reading *rows* Markdown files of three abstracts, and of reading them again."""
+    with TemporaryDirectory() as folder:
+        _write_files(Path(folder), data, rows)
+        memory, seconds = open_memory(file), []
+        for _ in range(2):
+            start = process_time()
+            await KnowledgeBase(memory).ingest(folder)
+            seconds.append(process_time() - start)
+        await memory.close()
+    return {"first": seconds[0], "unchanged": seconds[1]}
+
+
+async def forget(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the CPU seconds of forgetting turns, each by itself; the first clears what filling left, too."""
+    memory = open_memory(file)
+    ids = [entry.id for entry in memory.store.scan(namespace=LANE)]
+    times = []
+    for id in random.Random(seed).sample(ids, _FORGOTTEN):
+        start = process_time()
+        receipt = await memory.forget([id])
+        times.append(process_time() - start)
+        if receipt.pending:
+            raise RuntimeError("what was forgotten is still in the file")
+    await memory.close()
+    return {"times": times}
+
+
 async def cold(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Return the seconds of the first recall, by a process that finds in the file what another derived."""
     memory = open_memory(file)
@@ -160,6 +192,8 @@ MEASURES: dict[str, Callable[[str, Path, int, int], Awaitable[dict[str, Any]]]] 
     "fill": fill,
     "warm": warm,
     "passages": passages,
+    "files": files,
+    "forget": forget,
     "cold": cold,
     "memory": memory_used,
     "single": single,
@@ -212,6 +246,17 @@ async def _calls(ask: Callable[[], Awaitable[object]]) -> tuple[int, int]:
         sys.setprofile(None)
         threading.setprofile(None)
     return called.total(), len(called)
+
+
+def _write_files(folder: Path, data: Path, count: int) -> None:
+    """Write Markdown files of three abstracts, with yesterday's time, since a file of this second is read again."""
+    (texts,) = cranfield(data / "cranfield").corpora
+    yesterday = time() - 86_400
+    for place in range(count):
+        parts = (texts.items[(3 * place + number) % len(texts.items)].text for number in range(3))
+        path = folder / f"{place:04}.md"
+        path.write_text(f"# Note {place}\n\n" + "\n\n".join(parts), "utf-8")
+        os.utime(path, (yesterday, yesterday))
 
 
 def _pace(marks: list[tuple[int, float]], low: int, high: int) -> float:
