@@ -31,7 +31,7 @@ class Asked:
         try:
             self._answer()
         except StoreFailed:
-            self.stop()
+            self.close()
             raise
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class Asked:
         self._child.say({"do": do, **arguments})
         return self._answer()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Close the pipe and wait until the process has ended."""
         self._child.stop()
 

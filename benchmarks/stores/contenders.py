@@ -31,8 +31,6 @@ class Contender:
     file_of: str | None = None
     """Key of the store whose file it opens a copy of."""
     ours: bool = False
-    bulk_rounds: int = 1
-    """Times that it is filled for the bulk figures."""
 
 
 _ALL = READING | WRITING | KEPT
@@ -43,14 +41,14 @@ CONTENDERS: tuple[Contender, ...] = (
     ),
     Contender(
         "sqlite-rows", "SQLite rows", "sqlite_by_hand:SqliteRows", "sqlite_vec", "sqlite-vec",
-        frozenset({"search", "filter", "file"}) | WRITING, bulk_rounds=3,
+        frozenset({"search", "filter", "file"}) | WRITING
     ),
     Contender(
-        "sqlite-vec", "sqlite-vec by hand", "sqlite_by_hand:SqliteVec", "sqlite_vec", "sqlite-vec", _ALL, bulk_rounds=3
+        "sqlite-vec", "sqlite-vec by hand", "sqlite_by_hand:SqliteVec", "sqlite_vec", "sqlite-vec", _ALL
     ),
     Contender(
         "sqlite-vec-fts5", "sqlite-vec and FTS5", "sqlite_by_hand:SqliteVecFts5", "sqlite_vec", "sqlite-vec",
-        frozenset({"text", "file", "cold", "memory"}), bulk_rounds=3,
+        frozenset({"text", "file", "cold", "memory"})
     ),
     Contender("chroma", "Chroma", "chroma:Chroma", "chromadb", "chromadb", _ALL, approximate=True),
     Contender("lancedb", "LanceDB flat", "lance:LanceFlat", "lancedb", "lancedb", _ALL | {"text"}),
@@ -61,12 +59,12 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender(
         "tellback-numpy", "Tellback in memory", "tellback:TellbackNumpy", "tellback.vectorstore", "tellback",
         _ALL | {"text"},
-        durable=False, ours=True, bulk_rounds=3,
+        durable=False, ours=True
     ),
     Contender(
         "tellback-sqlite", "Tellback in a file", "tellback:TellbackSqlite", "tellback.vectorstore", "tellback",
         _ALL | {"text"},
-        ours=True, bulk_rounds=3,
+        ours=True
     ),
     Contender(
         "tellback-tenth", "Tellback, a tenth in memory", "tellback:TellbackSqliteTenth", "tellback.vectorstore",

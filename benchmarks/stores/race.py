@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,54 +90,38 @@ class Race:
         self._results.measurements.append(measured(store, measure, blocks, recall=recall, **rows))
 
     def _fill(self, *, again: bool) -> None:
+        """Fill every store, and with *again* some that are thrown away, with texts and without."""
         self._say("filling")
         fillers = [item for item in self._contenders.values() if item.file_of is None]
-        rounds = self._pace.bulk_rounds if again else 1
-        rates: dict[tuple[str, str], list[list[float]]] = {}
-        for number in range(rounds):
+        rates: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+        for number in range(self._pace.bulk_rounds if again else 1):
             for contender in self._rng.sample(fillers, len(fillers)):
-                if number < (contender.bulk_rounds if again else 1):
-                    self._fill_one(
-                        contender, first=number == 0, without_text=again and contender.bulk_rounds > 1, rates=rates
-                    )
+                folder = self.folder_of(contender.key) if number == 0 else self._folder / "spare"
+                if contender.key in self._contenders:
+                    for measure, rate in self._rates(contender, folder, without_text=again):
+                        rates[contender.key, measure].append([rate])
+                        self._say(f"  {contender.title}: {measure} {rate:,.0f} rows/s")
+                shutil.rmtree(self._folder / "spare", ignore_errors=True)
         for (key, measure), blocks in rates.items():
             self.record(key, measure, blocks)
-        for contender in list(self._contenders.values()):
-            source = contender.file_of
-            if source is None:
-                continue
-            if self.folder_of(source).is_dir():
-                shutil.copytree(self.folder_of(source), self.folder_of(contender.key))
+        for contender in [item for item in self._contenders.values() if item.file_of is not None]:
+            if self.folder_of(contender.file_of or "").is_dir():
+                shutil.copytree(self.folder_of(contender.file_of or ""), self.folder_of(contender.key))
             else:
-                self._fail(contender, "everything", f"there is no file of {source} to open")
+                self._fail(contender, "everything", f"there is no file of {contender.file_of} to open")
 
-    def _fill_one(
-        self,
-        contender: Contender,
-        *,
-        first: bool,
-        without_text: bool,
-        rates: dict[tuple[str, str], list[list[float]]],
-    ) -> None:
-        """Fill the store itself in the first round, one that is thrown away in the others and without text."""
-        if contender.key not in self._contenders:
-            return
-        n, spare = self._data.about.n, self._folder / "spare"
+    def _rates(self, contender: Contender, folder: Path, *, without_text: bool) -> Iterator[tuple[str, float]]:
+        """Fill a store in *folder*, and one without texts beside it; yield the rows a second of each."""
+        n = self._data.about.n
         try:
-            with ExitStack() as stack:
-                own = self.folder_of(contender.key) if first else spare / "own"
-                asked = Asked(contender, own, self._data_folder)
-                stack.callback(asked.stop)
-                seconds = asked.ask("fill", text=True)["seconds"]
-                rates.setdefault((contender.key, m.BULK_TEXT), []).append([n / seconds])
-                self._say(f"  {contender.title}: {n / seconds:,.0f} rows/s")
+            with closing(Asked(contender, folder, self._data_folder)) as asked:
+                yield m.BULK_TEXT, n / asked.ask("fill", text=True)["seconds"]
                 if without_text:
-                    seconds = asked.ask("fill", text=False, into=str(spare / "without"))["seconds"]
-                    rates.setdefault((contender.key, m.BULK), []).append([n / seconds])
+                    beside = str(self._folder / "spare" / "without")
+                    yield m.BULK, n / asked.ask("fill", text=False, into=beside)["seconds"]
                 asked.ask("close")
         except StoreFailed as error:
             self._fail(contender, "everything", str(error))
-        shutil.rmtree(spare, ignore_errors=True)
 
     def _weigh(self) -> None:
         for key, contender in self._contenders.items():
@@ -178,11 +163,11 @@ class Race:
         stores = {}
         for key, contender in list(self._contenders.items()):
             try:
-                stores[key] = Asked(contender, self.folder_of(key), self._data_folder)
+                asked = Asked(contender, self.folder_of(key), self._data_folder)
             except StoreFailed as error:
                 self._fail(contender, "everything", str(error))
             else:
-                stack.callback(stores[key].stop)
+                stores[key] = stack.enter_context(closing(asked))
         return stores
 
     def _check(self, stores: Mapping[str, Asked]) -> None:
@@ -231,29 +216,21 @@ class Race:
         self._turns(stores, m.MANY, "many", asking("many"), rounds=min(4, self._pace.rounds))
 
     def _write(self, stores: Mapping[str, Asked]) -> None:
-        calls = self._pace.calls
-
         def add(store: Asked, at: int) -> list[float]:
-            first = _ADD_AT + at * calls
-            return list(store.ask("add", extra=list(range(first, first + calls)))["times"])
+            return self._asked(store, "add", _extra(_ADD_AT, at, self._pace.calls))
 
         def seen(store: Asked, at: int) -> list[float]:
-            first = _SEEN_AT + at * _SEEN_CALLS
-            answer = store.ask("add_and_see", extra=list(range(first, first + _SEEN_CALLS)))
-            if not answer["seen"]:
-                raise StoreFailed("the search did not find the row that was just written")
-            return list(answer["times"])
+            return self._asked(store, "add_and_see", _extra(_SEEN_AT, at, _SEEN_CALLS))
 
         def delete(store: Asked, at: int) -> list[float]:
-            first = _DELETE_AT + at * calls
-            rows = list(range(first, first + calls))
+            rows = _extra(_DELETE_AT, at, self._pace.calls)
             store.ask("add_together", extra=rows)
-            return list(store.ask("delete", extra=rows, together=False)["times"])
+            return self._asked(store, "delete", rows, together=False)
 
         def delete_many(store: Asked, at: int) -> list[float]:
-            rows = list(range(_DELETE_MANY_AT, _DELETE_MANY_AT + 1_000))
+            rows = _extra(_DELETE_MANY_AT, 0, 1_000)
             store.ask("add_together", extra=rows)
-            return list(store.ask("delete", extra=rows, together=True)["times"])
+            return self._asked(store, "delete", rows, together=True)
 
         self._turns(stores, m.ADD, "add", add)
         self._turns(stores, m.SEEN, "seen", seen)
@@ -263,17 +240,19 @@ class Race:
 
     def _seen_elsewhere(self, stores: Mapping[str, Asked]) -> None:
         with ExitStack() as stack:
-            others: dict[str, Asked] = {}
-            for key, store in stores.items():
-                if "seen" in store.contender.measures and store.contender.durable:
-                    others[key] = Asked(store.contender, self.folder_of(key), self._data_folder)
-                    stack.callback(others[key].stop)
-                    others[key].ask("answers", count=2, k=K)
+            durable = {key: store for key, store in stores.items() if store.contender.durable}
+            others = {
+                key: stack.enter_context(closing(Asked(store.contender, self.folder_of(key), self._data_folder)))
+                for key, store in durable.items()
+                if "seen" in store.contender.measures
+            }
+            for other in others.values():
+                other.ask("answers", count=2, k=K)
 
             def elsewhere(store: Asked, at: int) -> list[float]:
                 times = []
-                for extra in range(_ELSEWHERE_AT + at * _SEEN_CALLS, _ELSEWHERE_AT + (at + 1) * _SEEN_CALLS):
-                    (wrote,) = store.ask("add", extra=[extra])["times"]
+                for extra in _extra(_ELSEWHERE_AT, at, _SEEN_CALLS):
+                    (wrote,) = self._asked(store, "add", [extra])
                     answer = others[store.contender.key].ask("see", extra=extra)
                     if not answer["seen"]:
                         raise StoreFailed("another process did not find the row that was just written")
@@ -282,16 +261,14 @@ class Race:
 
             self._turns({key: stores[key] for key in others}, m.SEEN_ELSEWHERE, "seen", elsewhere)
 
+    def _asked(self, store: Asked, do: str, extra: list[int], **more: Any) -> list[float]:
+        """Return the times of a measure of writing."""
+        return list(store.ask(do, extra=extra, **more)["times"])
+
     def _turns(
-        self,
-        stores: Mapping[str, Asked],
-        measure: str,
-        needs: str,
-        call: Call,
-        *,
-        rounds: int | None = None,
-        drop: bool = True,
-    ) -> None:
+        self, stores: Mapping[str, Asked], measure: str, needs: str, call: Call, *,
+        rounds: int | None = None, drop: bool = True,
+    ) -> None:  # fmt: skip
         self._say(measure)
         able = [store for key, store in stores.items() if needs in store.contender.measures and key in self._contenders]
         able = [store for store in able if (store.contender.key, measure) not in self._failed]
@@ -309,3 +286,8 @@ class Race:
         self._results.failures.append(Failure(contender.key, what, why, self._data.about.name, self._data.about.n))
         if what in ("everything", "answers"):
             self._contenders.pop(contender.key, None)
+
+
+def _extra(start: int, at: int, count: int) -> list[int]:
+    """Return the extra rows of round *at*, *count* a round."""
+    return list(range(start + at * count, start + (at + 1) * count))

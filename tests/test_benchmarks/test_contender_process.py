@@ -92,7 +92,7 @@ def test_a_call_that_fails_leaves_the_worker_able_to_go_on(tmp_path: Path, data:
             store.ask("text", start=0, calls=1, seconds=1, k=10)
         assert len(store.ask("answers", count=2, k=3)["ids"]) == 2
     finally:
-        store.stop()
+        store.close()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a script stands where Python does")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.stores.adapter import Found, Row
+from benchmarks.stores.adapter import Adapter, Found, Row
 
 
-class Bare:
+class Bare(Adapter):
     batch = 10_000
     imports = ("numpy",)
 
@@ -38,15 +38,6 @@ class Bare:
         best = np.argpartition(scores, len(scores) - k)[-k:] if k < len(scores) else np.arange(len(scores))
         best = best[np.argsort(-scores[best])]
         return best, scores[best]
-
-    def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
-        raise NotImplementedError
-
-    def search_text(self, words: str, k: int) -> Any:
-        raise NotImplementedError
-
-    def delete(self, ids: Sequence[str]) -> None:
-        raise NotImplementedError
 
     def plain(self, answer: Any) -> list[Found]:
         return [Found(self._ids[position], float(score)) for position, score in zip(*answer, strict=True)]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.stores.adapter import Found, Row
+from benchmarks.stores.adapter import Adapter, Found, Row
 
 os.environ["ANONYMIZED_TELEMETRY"] = "False"
 
 
-class Chroma:
+class Chroma(Adapter):
     batch = 5_000
     imports = ("numpy", "chromadb")
 
@@ -36,9 +36,6 @@ class Chroma:
             metadatas=[row.metadata for row in rows],
         )
 
-    def finish(self) -> None:
-        pass
-
     def search(self, vector: NDArray[np.float32], k: int, kind: str | None = None) -> Any:
         return self._query(vector[np.newaxis], k, None if kind is None else {"kind": kind})
 
@@ -46,9 +43,6 @@ class Chroma:
         answer = self._query(vectors, k, None)
         parts = ("ids", "documents", "metadatas", "distances")
         return [{part: [answer[part][number]] for part in parts} for number in range(len(vectors))]
-
-    def search_text(self, words: str, k: int) -> Any:
-        raise NotImplementedError
 
     def delete(self, ids: Sequence[str]) -> None:
         self._rows.delete(ids=list(ids))

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.stores.adapter import Found, Row
+from benchmarks.stores.adapter import Adapter, Found, Row
 
 os.environ.setdefault("LANCE_LOG", "error")
 os.environ.setdefault("RUST_LOG", "error")
 _COLUMNS = ["id", "text", "kind", "session", "ts"]
 
 
-class LanceFlat:
+class LanceFlat(Adapter):
     batch = 20_000
     imports = ("numpy", "pyarrow", "lancedb")
     indexed = False
@@ -81,9 +81,6 @@ class LanceFlat:
             Found(row["id"], -row.get("_distance", 0.0), row["text"], {name: row[name] for name in _COLUMNS[2:]})
             for row in answer
         ]
-
-    def close(self) -> None:
-        pass
 
     def _query(self, vectors: Any, k: int) -> Any:
         query = self._table.search(vectors, vector_column_name="vector").distance_type("cosine").limit(k)

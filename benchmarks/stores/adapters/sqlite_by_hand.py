@@ -16,10 +16,10 @@ import numpy as np
 import sqlite_vec
 from numpy.typing import NDArray
 
-from benchmarks.stores.adapter import Found, Row
+from benchmarks.stores.adapter import Adapter, Found, Row
 
 
-class _ByHand:
+class _ByHand(Adapter):
     batch = 1_000
     imports: tuple[str, ...] = ("numpy", "apsw", "sqlite_vec", "json")
     tables: tuple[str, ...]
@@ -35,17 +35,8 @@ class _ByHand:
         for table in self.tables:
             self._database.execute(table.format(dimension=dimension)).fetchall()
 
-    def finish(self) -> None:
-        pass
-
     def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
         return [self.search(vector, k) for vector in vectors]
-
-    def search(self, vector: NDArray[np.float32], k: int, kind: str | None = None) -> Any:
-        raise NotImplementedError
-
-    def search_text(self, words: str, k: int) -> Any:
-        raise NotImplementedError
 
     def plain(self, answer: Any) -> list[Found]:
         return [Found(id, score, text, metadata) for id, text, metadata, score in answer]

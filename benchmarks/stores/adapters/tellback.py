@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.stores.adapter import Found, Row
+from benchmarks.stores.adapter import Adapter, Found, Row
 from tellback.vectorstore import Entry, LifecycleStore, Match, Space, open_store
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _FIELDS = ("kind",)
 
 
-class TellbackSqlite:
+class TellbackSqlite(Adapter):
     """One file, everything durable; the matrix in memory."""
 
     batch = 10_000
@@ -28,9 +28,6 @@ class TellbackSqlite:
 
     def add(self, rows: Sequence[Row]) -> None:
         self._store.upsert(Entry(row.id, row.vector, row.text, metadata=row.metadata) for row in rows)
-
-    def finish(self) -> None:
-        pass
 
     def search(self, vector: NDArray[np.float32], k: int, kind: str | None = None) -> list[Match]:
         where = None if kind is None else {"kind": kind}
