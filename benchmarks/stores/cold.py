@@ -12,8 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.child import private_bytes
-
 _ASKED = 20
 
 
@@ -32,6 +30,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _memory(make: Any, folder: str, dimension: int, rows: int, data: Path) -> dict[str, float]:
+    from benchmarks.child import private_bytes
+
     for name in make.imports:
         import_module(name)
     queries, questions = _queries(str(data)), _questions(str(data))

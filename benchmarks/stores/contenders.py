@@ -1,13 +1,12 @@
-"""Contenders: the stores in the race, each with its name, adapter and abilities."""
+"""Contenders: the stores in the race, as ``contenders.toml`` has them."""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-
-READING = frozenset({"search", "filter", "many"})
-WRITING = frozenset({"add", "seen", "delete"})
-KEPT = frozenset({"file", "cold", "memory"})
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,56 +32,12 @@ class Contender:
     ours: bool = False
 
 
-_ALL = READING | WRITING | KEPT
+def _contenders() -> Iterator[Contender]:
+    for key, fields in tomllib.loads(Path(__file__).with_name("contenders.toml").read_text("utf-8")).items():
+        yield Contender(key, **{**fields, "measures": frozenset(fields["measures"])})
 
-CONTENDERS: tuple[Contender, ...] = (
-    Contender(
-        "bare", "bare numpy", "bare:Bare", "numpy", "numpy", frozenset({"search"}), durable=False, rows=False
-    ),
-    Contender(
-        "sqlite-rows", "SQLite rows", "sqlite_by_hand:SqliteRows", "sqlite_vec", "sqlite-vec",
-        frozenset({"search", "filter", "file"}) | WRITING
-    ),
-    Contender(
-        "sqlite-vec", "sqlite-vec by hand", "sqlite_by_hand:SqliteVec", "sqlite_vec", "sqlite-vec", _ALL
-    ),
-    Contender(
-        "sqlite-vec-fts5", "sqlite-vec and FTS5", "sqlite_by_hand:SqliteVecFts5", "sqlite_vec", "sqlite-vec",
-        frozenset({"text", "file", "cold", "memory"})
-    ),
-    Contender("chroma", "Chroma", "chroma:Chroma", "chromadb", "chromadb", _ALL, approximate=True),
-    Contender("lancedb", "LanceDB flat", "lance:LanceFlat", "lancedb", "lancedb", _ALL | {"text"}),
-    Contender(
-        "lancedb-indexed", "LanceDB indexed", "lance:LanceIndexed", "lancedb", "lancedb", _ALL | {"text"},
-        approximate=True,
-    ),
-    Contender(
-        "tellback-numpy", "Tellback in memory", "tellback:TellbackNumpy", "tellback.vectorstore", "tellback",
-        _ALL | {"text"},
-        durable=False, ours=True
-    ),
-    Contender(
-        "tellback-sqlite", "Tellback in a file", "tellback:TellbackSqlite", "tellback.vectorstore", "tellback",
-        _ALL | {"text"},
-        ours=True
-    ),
-    Contender(
-        "tellback-tenth", "Tellback, a tenth in memory", "tellback:TellbackSqliteTenth", "tellback.vectorstore",
-        "tellback",
-        READING - {"many"} | {"text", "cold", "memory"}, ours=True, file_of="tellback-sqlite",
-    ),
-    Contender(
-        "tellback-numpy-faster", "Tellback in memory, faster", "tellback:TellbackNumpyFaster",
-        "tellback.vectorstore", "tellback",
-        READING - {"many"}, approximate=True, durable=False, ours=True, file_of="tellback-numpy",
-    ),
-    Contender(
-        "tellback-sqlite-faster", "Tellback in a file, faster", "tellback:TellbackSqliteFaster",
-        "tellback.vectorstore", "tellback",
-        READING - {"many"}, approximate=True, ours=True, file_of="tellback-sqlite",
-    ),
-)  # fmt: skip
 
+CONTENDERS = tuple(_contenders())
 BY_KEY = {contender.key: contender for contender in CONTENDERS}
 PEERS = ("sqlite-vec", "chroma", "lancedb", "lancedb-indexed")
 """The persistent embedded peers; Tellback is compared with the best of them in each line."""
