@@ -1,7 +1,7 @@
-"""Prompts of the reader and the judge, with their versions: ours, or those of a file that the user has.
+"""Prompts of the reader and the judge: ours (``prompts.json``), or those of a file that the user has.
 
-A change of a word of ours is a new version; that of a file is its hash. LongMemEval's official judge is asked by the
-function of its own ``evaluate_qa.py``, other prompts are templates in JSON (``docs/how-to/bench.md``).
+The version is the hash of the file. LongMemEval's official judge is asked by the function of its own
+``evaluate_qa.py``, other prompts are templates in JSON (``docs/how-to/bench.md``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ from typing import Any
 
 from benchmarks.memory.data.dataset import Asked, DataError
 
-_EXTRA = {
-    "temporal-reasoning": "A number of days, weeks or months that is off by one is correct, too.",
-    "knowledge-update": "It may name what held before, if what holds now is given as the answer.",
-    "single-session-preference": "The expected answer is a rubric; using rightly what the user likes is enough.",
-}
+_OURS = Path(__file__).with_name("prompts.json")
 _OFFICIAL = "get_anscheck_prompt"
 """Function of LongMemEval's ``evaluate_qa.py`` that returns the prompt of its judge."""
 _UNANSWERABLE = "unanswerable"
@@ -35,31 +31,7 @@ class Prompts:
     version: str
     reader: Callable[[Asked, Sequence[str]], str]
     judge: Callable[[Asked, str], str]
-    right: re.Pattern[str] = re.compile("yes", re.IGNORECASE)
-
-
-def reader_prompt(asked: Asked, context: Sequence[str]) -> str:
-    """Return our prompt of the reader over the lines of *context*."""
-    when = f"It is {asked.question.at}.\n" if asked.question.at else ""
-    return (
-        "Answer the question from these remembered lines alone, in as few words as possible. "
-        "If they do not hold the answer, say: no information available.\n\n"
-        f"{_numbered(context)}\n\n{when}Question: {asked.question.text}\nAnswer:"
-    )
-
-
-def judge_prompt(asked: Asked, answer: str) -> str:
-    """Return our prompt of the judge on *answer*; it asks what LongMemEval's does, kind by kind."""
-    if not asked.answerable:
-        return (
-            "Nothing that was told answers this question. Does the response say so, rather than answer it? "
-            f"Reply yes or no.\n\nQuestion: {asked.question.text}\nResponse: {answer}"
-        )
-    return (
-        "Does the response give the expected answer, in whatever words? A part of it alone is not enough. "
-        f"{_EXTRA.get(asked.kind, '')} Reply yes or no.\n\n"
-        f"Question: {asked.question.text}\nExpected: {asked.answer}\nResponse: {answer}"
-    )
+    right: re.Pattern[str]
 
 
 def pair_prompt(asked: Asked, first: str, second: str) -> str:
@@ -71,32 +43,32 @@ def pair_prompt(asked: Asked, first: str, second: str) -> str:
     )
 
 
-OURS = Prompts("tellback-1", reader_prompt, judge_prompt)
+def read_prompts(path: Path = _OURS) -> Prompts:
+    """Return the prompts of *path*: LongMemEval's ``evaluate_qa.py``, or templates in JSON; raise ``DataError``.
 
-
-def read_prompts(path: Path) -> Prompts:
-    """Return the prompts of *path*: LongMemEval's ``evaluate_qa.py``, or templates in JSON; raise ``DataError``."""
-    text = path.read_text("utf-8")
+    What a file of templates leaves out stays ours. A line of a template that names ``{at}`` is left out where the
+    question has no time.
+    """
+    text, ours = path.read_text("utf-8"), json.loads(_OURS.read_text("utf-8"))
     version = f"{path.name} {sha256(text.encode()).hexdigest()[:12]}"
-    if path.suffix == ".py":
-        return Prompts(version, reader_prompt, _official_judge(path, text))
-    given: dict[str, Any] = json.loads(text)
-    if unknown := given.keys() - {"reader", "judge", "right"}:
-        raise DataError(f"{path}: {min(unknown)} is none of reader, judge, right")
-    reader, judges = given.get("reader"), given.get("judge", {})
-    if not isinstance(judges, dict) or (judges and not judges.keys() >= {"", _UNANSWERABLE}):
+    given: dict[str, Any] = {} if path.suffix == ".py" else json.loads(text)
+    if unknown := given.keys() - ours.keys():
+        raise DataError(f"{path}: {min(unknown)} is none of {', '.join(ours)}")
+    templates = {**ours, **given}
+    judges = templates["judge"]
+    if not isinstance(judges, dict) or not judges.keys() >= {"", _UNANSWERABLE}:
         raise DataError(f'{path}: judge is a template for "", for "{_UNANSWERABLE}", and for kinds of questions')
 
     def read(asked: Asked, context: Sequence[str]) -> str:
-        return _filled(reader, asked, context=_numbered(context)) if reader else reader_prompt(asked, context)
+        numbered = "\n".join(f"[{number}] {line}" for number, line in enumerate(context, 1))
+        return _filled(templates["reader"], asked, context=numbered or "(nothing was found)")
 
     def judge(asked: Asked, answer: str) -> str:
-        if not judges:
-            return judge_prompt(asked, answer)
         kind = asked.kind if asked.answerable else _UNANSWERABLE
         return _filled(judges.get(kind, judges[""]), asked, response=answer)
 
-    return Prompts(version, read, judge, re.compile(given.get("right", "yes"), re.IGNORECASE))
+    right = re.compile(templates["right"], re.IGNORECASE)
+    return Prompts(version, read, _official_judge(path, text) if path.suffix == ".py" else judge, right)
 
 
 def _official_judge(path: Path, text: str) -> Callable[[Asked, str], str]:
@@ -118,8 +90,8 @@ def _filled(template: str, asked: Asked, **more: str) -> str:
     values: Mapping[str, str] = {
         "question": asked.question.text, "at": asked.question.at, "answer": asked.answer, **more
     }  # fmt: skip
-    return _PLACE.sub(lambda place: values.get(place[1], ""), template)
+    lines = [line for line in template.split("\n") if asked.question.at or "{at}" not in line]
+    return _PLACE.sub(lambda place: values.get(place[1], ""), "\n".join(lines))
 
 
-def _numbered(context: Sequence[str]) -> str:
-    return "\n".join(f"[{number}] {line}" for number, line in enumerate(context, 1)) or "(nothing was found)"
+OURS = read_prompts()

@@ -10,19 +10,21 @@ import json
 import tarfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.about import commit, moment
-from benchmarks.memory.metrics import area_under_curve
-from benchmarks.memory.protocol import Question, Settings
+from benchmarks.memory.data.dataset import Asked
+from benchmarks.memory.data.hands import corpus_of
+from benchmarks.memory.metrics import any_at, area_under_curve, place_of
+from benchmarks.memory.protocol import Found, Settings
 from benchmarks.memory.systems.recipe import Recipe
 from benchmarks.memory.systems.tellback_memory import Tellback
-from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, Row, items, read_hand, shares_no_stem
+from benchmarks.personal.hands import HANDS, Hand, read_hand
 
 DEPTH = 50
 SEALED = HANDS / "sealed.tar.xz"
@@ -30,7 +32,6 @@ SEALED_RUNS = HANDS / "sealed-runs.jsonl"
 MOST_SEALED_RUNS = 6
 SYSTEMS = {"recipe": Recipe, "tellback": Tellback}
 """The plain recipe, in which nothing was fitted, and the product as it is installed."""
-CODING = ("hand-10", "hand-11", "hand-12")
 
 Figures = Mapping[str, Mapping[str, float]]
 """Figures by hand and name."""
@@ -38,36 +39,16 @@ Figures = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One *question* with what a system found for it, best first, and whether it abstained."""
+    """One question of a *hand*, and what a system found for it."""
 
-    hand: Hand
-    question: Row
-    hits: tuple[str, ...]
-    confidence: float | None = None
-    abstains: bool = False
+    hand: str
+    asked: Asked
+    found: Found
 
     @property
-    def kind(self) -> str:
-        """Kind of the question."""
-        return str(self.question["kind"])
-
-    def place(self, ids: Iterable[str]) -> int:
-        """Return the best place of any of *ids* among the hits, counted from 1; a million where none is."""
-        wanted = set(ids)
-        return next((place for place, id in enumerate(self.hits, 1) if id in wanted), 10**6)
-
-    def groups(self) -> Iterator[str]:
-        """Yield the groups that the question counts among; none for one that nothing answers."""
-        if self.kind in UNANSWERABLE:
-            return
-        yield "all"
-        yield self.kind
-        if self.question.get("reworded"):
-            yield "reworded"
-        if shares_no_stem(self.hand, self.question):
-            yield "no shared stem"
-        if self.hand.name in CODING:
-            yield "coding"
+    def groups(self) -> tuple[str, ...]:
+        """Groups that the question counts among; none for one that nothing answers."""
+        return ("all", self.asked.kind, *self.asked.groups) if self.asked.answerable else ()
 
 
 def sealed_hands() -> list[Hand]:
@@ -86,19 +67,18 @@ def answered(key: str, hands: Sequence[Hand], say: Callable[[str], None]) -> tup
     """
     key, plus, _ = key.partition("+")
     rows = []
-    for hand in hands:
+    for corpus in map(corpus_of, hands):
         begun = time.process_time()
         with TemporaryDirectory() as folder:
             system = SYSTEMS[key](Settings(Path(folder), options={"lines": plus}))
-            system.ingest(items(hand))
+            system.ingest(corpus.items)
             system.ready()
-            asked_at = max(question["at"] for question in hand.questions) + "+00:00"
-            for question in hand.questions:
-                found = system.search(Question(question["id"], question["text"], asked_at), DEPTH, 0)
-                hits = tuple(hit.id for hit in found.hits)
-                rows.append(Answered(hand, question, hits, found.confidence, found.abstains))
+            last = max(asked.question.at for asked in corpus.questions)
+            for asked in corpus.questions:
+                found = system.search(replace(asked.question, at=last), DEPTH, 0)
+                rows.append(Answered(corpus.name, asked, found))
             system.close()
-        say(f"{key}: {hand.name} in {time.process_time() - begun:.1f} CPU s")
+        say(f"{key}: {corpus.name} in {time.process_time() - begun:.1f} CPU s")
     return key + (" + recorded lines" if plus else ""), rows
 
 
@@ -109,32 +89,29 @@ def figures(rows: Sequence[Answered]) -> Figures:
     that were doubted, of unanswerable ones that were caught, and the area under the curve of the confidence.
     """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    sure: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        of_hand = values[row.hand.name]
-        if row.kind in UNANSWERABLE:
-            of_hand[f"{row.kind} caught"].append(float(row.abstains))
-            continue
-        place = row.place(row.hand.gold(row.question))
-        for group in row.groups():
+        of_hand, asked, ids = values[row.hand], row.asked, [hit.id for hit in row.found.hits]
+        doubted = "answerable doubted" if asked.answerable else f"{asked.kind} caught"
+        of_hand[doubted].append(float(row.found.abstains))
+        if row.found.confidence is not None:
+            sure[row.hand]["" if asked.answerable else asked.kind].append(row.found.confidence)
+        for group in row.groups:
             for name, depth in (("first", 1), ("three", 3), ("ten", 10)):
-                of_hand[f"{group} {name}"].append(float(place <= depth))
-        of_hand["answerable doubted"].append(float(row.abstains))
-        if stale := row.hand.stale(row.question):
-            of_hand["stale above current"].append(float(row.place(stale) < place))
+                of_hand[f"{group} {name}"].append(any_at(ids, asked.gold, depth))
+        if asked.stale:
+            stale, gold = place_of(ids, asked.stale), place_of(ids, asked.gold)
+            of_hand["stale above current"].append(float(bool(stale) and (not gold or stale < gold)))
     means = {hand: {name: fmean(given) for name, given in of_hand.items()} for hand, of_hand in values.items()}
-    for hand, of_mean in means.items():
-        own = [row for row in rows if row.hand.name == hand and row.confidence is not None]
-        sure = [row.confidence or 0.0 for row in own if row.kind not in UNANSWERABLE]
-        for kind in UNANSWERABLE:
-            unsure = [row.confidence or 0.0 for row in own if row.kind == kind]
-            if sure and unsure:
-                of_mean[f"{kind} AUROC"] = area_under_curve(sure, unsure)
+    for hand, by_kind in sure.items():
+        for kind in by_kind.keys() - {""}:
+            means[hand][f"{kind} AUROC"] = area_under_curve(by_kind[""], by_kind[kind])
     return means
 
 
 def counts(rows: Sequence[Answered]) -> dict[str, int]:
     """Return how many questions each group has."""
-    return dict(Counter(group for row in rows for group in row.groups()))
+    return dict(Counter(group for row in rows for group in row.groups))
 
 
 def by_name(means: Figures) -> dict[str, list[float]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from benchmarks.memory.data.dataset import Asked, Corpus, DataSet, hash_of
 from benchmarks.memory.protocol import Question
 from benchmarks.personal.hands import HANDS, UNANSWERABLE, Hand, Row, items, open_hands, shares_no_stem
@@ -11,15 +13,18 @@ _LIMITS = (
     "other people's chats, and Tellback's settings were chosen on these eight"
 )
 
+_CODING = ("hand-10", "hand-11", "hand-12")
+
 
 def hands() -> DataSet:
     """Return the hands that anyone may look at; the sealed ones are read by nothing here."""
     lives = [hand for hand in open_hands() if hand.questions]
     files = sorted(file for hand in lives for file in (HANDS / hand.name).glob("*.jsonl"))
-    return DataSet("hands", "Hands", [_corpus(hand) for hand in lives], hash_of(files), _LIMITS)
+    return DataSet("hands", "Hands", [corpus_of(hand) for hand in lives], hash_of(files), _LIMITS)
 
 
-def _corpus(hand: Hand) -> Corpus:
+def corpus_of(hand: Hand) -> Corpus:
+    """Return the notes and near misses of *hand*, and the questions about them."""
     return Corpus(hand.name, items(hand, f"{hand.name}/"), [_asked(hand, question) for question in hand.questions])
 
 
@@ -32,5 +37,14 @@ def _asked(hand: Hand, question: Row) -> Asked:
         frozenset(f"{hand.name}/{id}" for id in hand.stale(question)),
         "; ".join(hand.answers(question)),
         answerable=answerable,
-        groups=("no shared stem",) if answerable and shares_no_stem(hand, question) else (),
+        groups=tuple(_groups(hand, question)) if answerable else (),
     )
+
+
+def _groups(hand: Hand, question: Row) -> Iterator[str]:
+    if question.get("reworded"):
+        yield "reworded"
+    if shares_no_stem(hand, question):
+        yield "no shared stem"
+    if hand.name in _CODING:
+        yield "coding"
