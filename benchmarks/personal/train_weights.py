@@ -18,8 +18,9 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.memory.systems.tellback_memory import memory_of
 from benchmarks.personal.hands import Hand, items, open_hands
-from tellback.memory import E5Encoder, LongTermMemory, Memory, RecallSettings, run_sync
+from tellback.memory import E5Encoder, LongTermMemory, RecallSettings, run_sync
 from tellback.memory.analysis.heads import head
 from tellback.memory.internals import LocalWordVectors
 from tellback.vectorstore import open_store
@@ -86,7 +87,7 @@ def _asked(hand: Hand, *, lines: bool) -> Iterator[Asked]:
             clock=lambda: now.replace(tzinfo=UTC),
             recall_settings=settings,
         )
-        run_sync(memory.remember_many(_memories(hand, lines=lines)))
+        run_sync(memory.remember_many(memory_of(item, place, lines=lines) for place, item in enumerate(items(hand))))
         for question in hand.questions:
             gold = hand.gold(question)
             if not gold:
@@ -104,23 +105,6 @@ def _asked(hand: Hand, *, lines: bool) -> Iterator[Asked]:
                 np.c_[scores, features] / scores.max(),
                 np.array([hit.memory.id in gold for hit in hits[:_CANDIDATES]]),
             )
-
-
-def _memories(hand: Hand, *, lines: bool) -> list[Memory]:
-    return [
-        Memory(
-            item.text,
-            id=item.id,
-            kind="turn",
-            role="user",
-            session=item.session,
-            sequence=place,
-            occurred_at=datetime.fromisoformat(item.at),
-            about=item.about if lines else "",
-            about_by="model" if lines and item.about else "",
-        )
-        for place, item in enumerate(items(hand, ""))
-    ]
 
 
 def _fit_times(asked: Iterable[Asked]) -> dict[str, Floats]:

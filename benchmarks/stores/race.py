@@ -206,8 +206,10 @@ class Race:
     def _read(self, stores: Mapping[str, Asked]) -> None:
         block = {"calls": self._pace.calls, "seconds": self._pace.seconds, "k": K}
 
-        def asking(do: str, **more: Any) -> Call:
-            return lambda store, at: store.ask(do, start=at * self._pace.calls, **block, **more)["times"]
+        def asking(what: str, **more: Any) -> Call:
+            return lambda store, at: store.ask("timed", what=what, start=at * self._pace.calls, **block, **more)[
+                "times"
+            ]
 
         self._turns(stores, m.SEARCH, "search", asking("search"))
         for measure, kind in m.FILTERS.items():

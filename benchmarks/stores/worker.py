@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.stores.adapter import Adapter
+from benchmarks.stores.adapter import Adapter, Found
 from benchmarks.stores.data import KINDS, Data, id_of
 
 BATCH = 64
@@ -52,38 +52,38 @@ class Worker:
 
     def answers(self, count: int, k: int, kind: str | None = None) -> dict[str, Any]:
         """Return the ids of the first *count* queries, a mark of ids and scores, and whether the rows are right."""
-        found = [self._store.plain(self._store.search(q, k, kind)) for q in self._data.queries[:count]]
+        found = [self._store.plain(self._asked("search", number, k, kind)) for number in range(count)]
         mark = sha256(repr([[(item.id, item.score) for item in row] for row in found]).encode()).hexdigest()
-        ids = [[item.id for item in row] for row in found]
-        return {"ids": ids, "mark": mark, "rows": self._rows_are_right(found)}
+        return {"ids": _ids(found), "mark": mark, "rows": self._rows_are_right(found)}
 
     def many_answers(self, k: int) -> dict[str, Any]:
         """Return the ids of one ``search_many``."""
-        found = map(self._store.plain, self._store.search_many(self._data.queries[:BATCH], k))
-        return {"ids": [[item.id for item in row] for row in found]}
+        return {"ids": _ids(map(self._store.plain, self._asked("many", 0, k)))}
 
-    def search(self, start: int, calls: int, seconds: float, k: int, kind: str | None = None) -> dict[str, Any]:
-        """Time searches, one after the other."""
-        queries = self._data.queries
-        return self._timed(start, calls, seconds, lambda at: self._store.search(queries[at % len(queries)], k, kind))
+    def timed(
+        self, what: str, start: int, calls: int, seconds: float, k: int, kind: str | None = None
+    ) -> dict[str, Any]:
+        """Time *calls* searches by *what*, or so many as *seconds* have room for, three (of many, two) all the same."""
+        times: list[float] = []
+        end, least = perf_counter() + seconds, 2 if what == "many" else 3
+        for number in range(start, start + calls):
+            before = perf_counter()
+            answer = self._asked(what, number, k, kind)
+            times.append(perf_counter() - before)
+            if len(times) >= least and perf_counter() > end:
+                break
+        found = 0 if what == "many" else len(self._store.plain(answer))
+        return {"times": times, "found": found}
 
-    def many(self, start: int, calls: int, seconds: float, k: int) -> dict[str, Any]:
-        """Time ``search_many`` of 64 queries."""
-
-        def ask(at: int) -> Any:
-            first = at * BATCH % max(1, len(self._data.queries) - BATCH)
-            return self._store.search_many(self._data.queries[first : first + BATCH], k)
-
-        return self._timed(start, calls, seconds, ask, least=2)
-
-    def text(self, start: int, calls: int, seconds: float, k: int) -> dict[str, Any]:
-        """Time searches of six words."""
-        questions = self._data.questions
-        answered = self._timed(
-            start, calls, seconds, lambda at: self._store.search_text(questions[at % len(questions)], k)
-        )
-        found = self._store.plain(self._store.search_text(questions[start % len(questions)], k))
-        return {**answered, "found": len(found)}
+    def _asked(self, what: str, at: int, k: int, kind: str | None = None) -> Any:
+        """Return the store's answer to question *at*: a ``search``, ``many`` at once, or words of a ``text``."""
+        queries, questions = self._data.queries, self._data.questions
+        if what == "text":
+            return self._store.search_text(questions[at % len(questions)], k)
+        if what == "many":
+            first = at * BATCH % max(1, len(queries) - BATCH)
+            return self._store.search_many(queries[first : first + BATCH], k)
+        return self._store.search(queries[at % len(queries)], k, kind)
 
     def add(self, extra: list[int]) -> dict[str, Any]:
         """Time the writing of single rows."""
@@ -134,20 +134,6 @@ class Worker:
         folder.mkdir(parents=True, exist_ok=True)
         return self._make(folder, self._data.about.d, self._data.about.n)
 
-    def _timed(
-        self, start: int, calls: int, seconds: float, ask: Callable[[int], Any], *, least: int = 3
-    ) -> dict[str, Any]:
-        """Ask *calls* times, or until *seconds* are over (*least* times all the same)."""
-        times: list[float] = []
-        end = perf_counter() + seconds
-        for number in range(start, start + calls):
-            before = perf_counter()
-            ask(number)
-            times.append(perf_counter() - before)
-            if len(times) >= least and perf_counter() > end:
-                break
-        return {"times": times}
-
     def _each(self, call: Callable[[], Any], count: int) -> Iterator[float]:
         for _ in range(count):
             start = perf_counter()
@@ -160,6 +146,10 @@ class Worker:
             if item.text != self._data.text(position) or item.metadata["kind"] != KINDS[self._data.kinds[position]]:
                 return False
         return True
+
+
+def _ids(found: Iterable[list[Found]]) -> list[list[str]]:
+    return [[item.id for item in row] for row in found]
 
 
 def main(arguments: list[str]) -> int:

@@ -87,7 +87,7 @@ def test_the_bulk_call_answers_each_query_in_its_place(store: Asked, data: Path)
 
 @those("text")
 def test_a_text_search_finds_rows(store: Asked) -> None:
-    answer = store.ask("text", start=0, calls=4, seconds=600, k=10)
+    answer = store.ask("timed", what="text", start=0, calls=4, seconds=600, k=10)
     assert len(answer["times"]) == 4
     assert answer["found"] == 10
 

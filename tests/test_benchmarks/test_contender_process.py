@@ -89,7 +89,7 @@ def test_a_call_that_fails_leaves_the_worker_able_to_go_on(tmp_path: Path, data:
     try:
         store.ask("fill", text=True)
         with pytest.raises(StoreFailed, match="NotImplementedError"):
-            store.ask("text", start=0, calls=1, seconds=1, k=10)
+            store.ask("timed", what="text", start=0, calls=1, seconds=1, k=10)
         assert len(store.ask("answers", count=2, k=3)["ids"]) == 2
     finally:
         store.close()
