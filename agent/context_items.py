@@ -99,7 +99,7 @@ class Grounding:
     """Ground of an answer, as data: the prompt alone (*question*), and the recalled *items*.
 
     - *abstain* is the reason to doubt the items: they are not about the question ("nothing"), or by or about somebody
-      else ("other").
+      else ("other"). *likely*: the best item rather answers than not.
     - *now* is the time at the user's, None where it is not told.
     - *remembers*: this turn will be stored. *redact* returns a text as it would be stored.
     - *analyzer* makes words comparable in the memory's language. *similarities* compares texts with a question by
@@ -109,6 +109,7 @@ class Grounding:
     question: str = ""
     items: tuple[ContextItem, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    likely: bool = True
     now: datetime | None = None
     remembers: bool = False
     analyzer: Analyzer | None = None

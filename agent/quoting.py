@@ -48,6 +48,8 @@ _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
 _NEARLY_AS_GOOD = 0.05
 """How far the score of a second sentence may be below the first, for both to be quoted."""
+_NEAREST = 3
+"""Memories quoted where the first is rather not the answer: as many as confidence looks at."""
 _LISTED_PASSAGES = 3
 """Passages of documents quoted where several things are asked for: each of them is a list by itself."""
 
@@ -110,6 +112,9 @@ class QuoteSelector:
             self._quote(question, item, grounding) for item in self._beside(question, first, candidates, grounding)
         ]
         others = [other for other in others if self._says_as_much(other, first, question, grounding)]
+        if not grounding.likely and len(others) < _NEAREST - 1:
+            near = [item for item in candidates[1:_NEAREST] if item.score >= best.score * self._share]
+            others = [self._quote(question, item, grounding) for item in near[: self._quotes - 1]]
         if not others and second is not None and self._quotes > 1:
             others = [second]
         return [Quote(citation) for citation in (first, *others) if citation.quote]

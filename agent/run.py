@@ -354,6 +354,7 @@ class AgentRun:
                 question=self._prompt.text,
                 items=assembled.items,
                 abstain=gathered.abstain,
+                likely=gathered.likely,
                 now=self._settings.clock().astimezone(self._settings.zone),
                 remembers=self._stores,
                 analyzer=self._components.reader.analyzer,

@@ -307,8 +307,9 @@ class RecallResult(Sequence[Hit]):
     or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
     where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an
     estimate that rather counts too many); None without a budget, and where a function of the caller's counted.
-    *near*: False where the best is so far from the question that it is better not shown to a model. *beyond*:
-    so many of the hits are more than were asked for, since the question asks for a list and they score nearly as high.
+    *near*: False where the best is so far from the question that it is better not shown to a model. *likely*: False
+    where the first hit is rather not the answer than the answer. *beyond*: so many of the hits are more than were asked
+    for, since the question asks for a list and they score nearly as high.
     """
 
     hits: tuple[Hit, ...]
@@ -321,6 +322,7 @@ class RecallResult(Sequence[Hit]):
     degraded: tuple[str, ...] = ()
     near: bool = True
     beyond: int = 0
+    likely: bool = True
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -189,7 +189,7 @@ class GatheredContext:
 
     *left_out* was found beside them, *searched* is the number that there were to find (None: not known). *accesses* are
     the reads with their times and problems, *errors* the exceptions of those that failed, *notes* what recall did
-    differently than asked.
+    differently than asked. *likely*: the best item rather answers than not.
     """
 
     history: SessionHistory = field(default_factory=SessionHistory)
@@ -197,6 +197,7 @@ class GatheredContext:
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[Omitted, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    likely: bool = True
     searched: int | None = None
     notes: tuple[str, ...] = ()
     accesses: tuple[MemoryAccess, ...] = ()
@@ -313,6 +314,7 @@ class MemoryReader:
             recalled=tuple(numbered[len(profile) :]),
             left_out=(*recall.left_out, *left_out),
             abstain=abstain,
+            likely=recall.likely or not recalled or recalled[0].lane == "documents",
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
             accesses=tuple(sorted(recorder.accesses, key=lambda access: access.began)),

@@ -134,6 +134,7 @@ class FoundMemories(Result):
     tokens_exact: bool | None
     notes: tuple[str, ...]
     beyond: int
+    likely: bool
 
     @classmethod
     def of(cls, value: object) -> Self:
@@ -156,6 +157,7 @@ class FoundMemories(Result):
                 "searched": sum(part.searched for part in parts.values()),
                 "notes": tuple(dict.fromkeys(note for part in parts.values() for note in part.notes)),
                 "beyond": sum(part.beyond for part in parts.values()) + max(len(hits) - k, 0),
+                "likely": any(part.likely for part in parts.values()),
             }
         )
 

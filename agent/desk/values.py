@@ -16,7 +16,7 @@ _PLACE: Final = ("title", "page", "heading", "start", "end")
 
 def recall_result(found: Mapping[str, Any], **more: Any) -> RecallResult:
     """Return what a recall *found*; *more* are fields that its JSON does not have."""
-    own = {name: _frozen(found[name]) for name in ("confidence", "abstain", "notes", "searched", "beyond")}
+    own = {name: _frozen(found[name]) for name in ("confidence", "abstain", "notes", "searched", "beyond", "likely")}
     return RecallResult(tuple(map(_hit, found["hits"])), **own, **more)
 
 

@@ -51,6 +51,8 @@ _GREETING = re.compile(
 )
 NOTHING_FOUND_TEXT = "Nothing here is about this."
 DOUBTFUL_TEXT = "I do not know that; the nearest is:"
+UNSURE_TEXT = "I am not sure; it may be one of these:"
+UNSURE_OF_ONE_TEXT = "I am not sure; perhaps:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
 _ECHO_LENGTH = 200
 _STRONG = re.compile(r"(?<![*\w`])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![*\w`])")
@@ -62,7 +64,8 @@ _LINK = re.compile(r"(?<![!`])\[([^\[\]\n]+)\]\([^()\s]+\)(?!`)")
 class QuotingProvider:
     """Provider that answers by quotes: no key, no download, no server.
 
-    A question gets one quote: the memory, or the sentence of a passage, that answers it best. There are two where a
+    A question gets one quote: the memory, or the sentence of a passage, that answers it best; the three nearest where
+    the best is rather not the answer. There are two where a
     newer and an older statement of the same thing are known, where a memory and a document both fit, or where two
     sentences of documents fit nearly as well; where the question asks for several things, at most *quotes*. Each has at
     most *limit* characters, and beside the first only those are given that score at least *share* of it. Words are
@@ -104,6 +107,8 @@ class QuotingProvider:
             yield TextPiece(NOTHING_FOUND_TEXT)
         elif grounding.abstain is not None:
             yield TextPiece(_doubt_in_words(grounding) + " ")
+        elif not grounding.likely:
+            yield TextPiece(f"{UNSURE_TEXT}\n" if len(quotes) > 1 else f"{UNSURE_OF_ONE_TEXT} ")
         # Numbered as they are shown: a reader of the answer sees no other numbers.
         cited = [replace(quote.citation, number=number) for number, quote in enumerate(quotes, start=1)]
         language = grounding.analyzer.language if grounding.analyzer is not None else "english"
@@ -113,7 +118,8 @@ class QuotingProvider:
                 continue
             same = [citation for citation, other in zip(cited, shown, strict=True) if other == words]
             marks = " ".join(f"[{citation.number}]" for citation in same)
-            doubted = grounding.abstain is not None and quote.citation.date is not None
+            is_sure = grounding.abstain is None and grounding.likely
+            doubted = not is_sure and quote.citation.date is not None
             origin = f" ({quote.citation.where})" if doubted else ""
             yield TextPiece(("\n" if number else "") + f"{quote.lead}“{words}” {marks}{origin}")
             for citation in same:

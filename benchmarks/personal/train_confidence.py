@@ -1,7 +1,7 @@
 """The confidence of recall, fitted to the questions of the open hands, in memories of several sizes.
 
-A question counts as answered where one of the first three by cosine answers it; what nothing answers counts three
-times, as there are few. The report leaves out one hand after the other.
+Fitted twice: to whether one of the first three by cosine answers a question, and to whether the first one does; what
+nothing answers counts three times, as there are few. The report leaves out one hand after the other.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.memory.metrics import area_under_curve
 from benchmarks.personal.hands import UNANSWERABLE, Hand, items, open_hands
 from tellback.memory import E5Encoder, run_sync
-from tellback.memory.retrieval.scoring.confidence import AnswerEvidence
+from tellback.memory.retrieval.scoring.confidence import LIKELY, AnswerEvidence
 from tellback.vectorstore import Analyzer
 from tellback.vectorstore.internals import idf_array
 
@@ -50,16 +51,17 @@ def train_confidence(say: Callable[[str], None]) -> None:
     asked = [row for hand in open_hands() for lines in (False, True) for row in _of_hand(hand, lines=lines)]
     names = list(asked[0].evidence.values())
     values = np.array([list(row.evidence.values().values()) for row in asked])
-    answered = np.array([row.answered for row in asked], dtype=np.float64)
+    answered, first = (np.array([getattr(row, of) for row in asked], dtype=np.float64) for of in ("answered", "first"))
     hands, is_answerable = (
         np.array([row.hand for row in asked]),
         np.array([row.kind not in UNANSWERABLE for row in asked]),
     )
     counts = np.where(is_answerable, 1.0, _UNANSWERABLE_WEIGHT)
-    logits = np.zeros(len(asked))
+    logits, of_first = np.zeros(len(asked)), np.zeros(len(asked))
     for hand in sorted(set(hands.tolist())):
         others = hands != hand
-        logits[~others] = values[~others] @ _fit(values[others], answered[others], counts[others])
+        for fitted, target in ((logits, answered), (of_first, first)):
+            fitted[~others] = values[~others] @ _fit(values[others], target[others], counts[others])
     size, limits = np.array([row.size for row in asked]), []
     for most in _SIZES:
         of_size = size == most
@@ -72,9 +74,19 @@ def train_confidence(say: Callable[[str], None]) -> None:
     for kind in UNANSWERABLE:
         say(f"{kind} caught: {below[[row.kind == kind for row in asked]].mean():.2f}")
     say(f"answerable doubted: {below[is_answerable].mean():.3f}")
-    weights = dict(zip(names, _fit(values, answered, counts).round(3).tolist(), strict=True))
-    fitted = {**weights, "bound": round(float(start), 3), "bound by size": round(float(slope), 3)}
-    CONFIDENCE.write_text(json.dumps(fitted, indent=1) + "\n", "utf-8")
+    plainly = (of_first >= log(LIKELY / (1 - LIKELY))) & ~below
+    for most in _SIZES:
+        of_size = size == most
+        say(
+            f"of {most} said without doubt {plainly[of_size].mean():.2f}, right {first[of_size & plainly].mean():.2f};"
+            f" plainly wrong {(plainly & (first == 0))[of_size].mean():.2f} of all"
+        )
+    weights = {
+        of: dict(zip(names, _fit(values, target, counts).round(3).tolist(), strict=True))
+        for of, target in (("three", answered), ("first", first))
+    }
+    weights["bound"] = {"bias": round(float(start), 3), "size": round(float(slope), 3)}
+    CONFIDENCE.write_text(json.dumps(weights, indent=1) + "\n", "utf-8")
 
 
 def _report(rows: list[tuple[Asked, float]], say: Callable[[str], None]) -> None:

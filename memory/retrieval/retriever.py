@@ -467,6 +467,7 @@ class Retriever:
             omitted,
             near=any(source.is_near for source in sources),
             beyond=len(near_best),
+            likely=best is None or best.is_likely,
         )
 
 

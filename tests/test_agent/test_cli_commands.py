@@ -111,7 +111,7 @@ def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: 
 def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat is called Miso.")
     found = tellback.json("recall", "What is the cat called?", "--explain")
-    assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes", "beyond"}
+    assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes", "beyond", "likely"}
     (hit,) = found["hits"]
     standing = {"outdated_by", "later_than", "likely_change"}
     assert set(hit) == MEMORY_KEYS | standing | {"score", "lane", "passage", "parts", "matched", "namespace"}

@@ -42,6 +42,8 @@ _SCALE_ROOM = 0.09
 """Room of the scale below a low bound, which would otherwise have none down to 0."""
 _NOTE_BONUS_WEIGHT = 0.5
 _NEAR_ANSWER = 0.5
+LIKELY: Final = 0.5
+"""Probability from which the first hit rather answers than not."""
 _NOTE_ROOM = 0.3
 _NOTE_RANGE = 0.8
 """Range of a note's evidence below its bound, and above it."""
@@ -115,10 +117,14 @@ class TopicEvidence:
 
 
 class TopicConfidence(NamedTuple):
-    """Confidence that the best candidate is about the question (*topic*), and whether it is at least near to it."""
+    """Confidence that the best candidate is about the question (*topic*), and whether it is at least near to it.
+
+    *is_likely*: the first hit rather answers it than not, as far as that is told.
+    """
 
     topic: float
     is_near: bool
+    is_likely: bool = True
 
     @classmethod
     def of(cls, topic: float, *, documents: bool = False) -> TopicConfidence:
@@ -179,24 +185,26 @@ class AnswerEvidence:
             "bias": 1.0,
         }
 
-    def probability(self) -> float:
-        """Return the probability that one of the first three hits answers the question."""
-        return 1 / (1 + exp(-sum(_answer_weights()[name] * value for name, value in self.values().items())))
+    def probability(self, hits: Literal["first", "three"] = "three") -> float:
+        """Return the probability that the first hit, or one of the first three, answers the question."""
+        weights = _answer_weights()[hits]
+        return 1 / (1 + exp(-sum(weights[name] * value for name, value in self.values().items())))
 
     def confidence(self) -> TopicConfidence:
         """Return the probability on the scale of confidence; where it is below half its bound, nothing is near.
 
         The bound is lower in a large memory, where an answer is more often not among the first.
         """
-        weights = _answer_weights()
-        bound = 1 / (1 + exp(-weights["bound"] - weights["bound by size"] * log(max(self.count, 1))))
+        weights = _answer_weights()["bound"]
+        bound = 1 / (1 + exp(-weights["bias"] - weights["size"] * log(max(self.count, 1))))
         probability = self.probability()
-        return TopicConfidence(to_confidence_scale(probability, bound), probability >= _NEAR_ANSWER * bound)
+        topic, is_likely = to_confidence_scale(probability, bound), self.probability("first") >= LIKELY
+        return TopicConfidence(topic, probability >= _NEAR_ANSWER * bound, is_likely)
 
 
 @cache
-def _answer_weights() -> Mapping[str, float]:
-    weights: dict[str, float] = json.loads(Path(__file__).with_name("confidence.json").read_text("utf-8"))
+def _answer_weights() -> Mapping[str, Mapping[str, float]]:
+    weights: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("confidence.json").read_text("utf-8"))
     return weights
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.designations import contradicts, has_designations
 from tellback.memory.analysis.heads import head, letter_groups
 from tellback.memory.analysis.texts import NOT_FACTUAL, Trait
 from tellback.memory.currency import Claim, Statements, bounds, currency_features, replaces
@@ -26,6 +27,7 @@ from tellback.memory.retrieval.index.vocabulary import NO_TERM
 from tellback.memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     AnswerEvidence,
+    TopicConfidence,
     TopicEvidence,
     attribution_margin,
     conversation_confidence,
@@ -74,9 +76,11 @@ _TYPICAL_MEMORIES = 256
 _ALL_WORDS = 0.999
 """Share of a question's words that a memory has which has all of them."""
 _UNTOLD_TOPIC = 0.45
-"""Confidence where a number is asked for, and none of the best turns has one."""
+"""Confidence where a number is asked for, and none of the best turns has one, or the number of another thing."""
 _NUMBERED_TURNS, _NUMBERED_SHARE = 5, 0.7
 """Best turns that are searched for a number, if they have this share of the best score."""
+_NAMED_HITS = 3
+"""Best memories one of which has the number that the question names, else another thing is meant."""
 _YEAR_FIT = 0.3
 """Fit of a day in a year that is named; where a question asks for nothing but a time, that is an answer."""
 
@@ -127,16 +131,17 @@ def score_conversation(
         change = reorder(query, rows, sum_features(parts, len(ids)))
         if change is not None:
             parts[name] = change
-    topic, is_near = _topic(query, features, silent, settings.abstention, sum_features(parts, len(ids)))
+    confidence = _confidence(query, features, silent, settings.abstention, sum_features(parts, len(ids)))
     lead = attribution_margin(query.index, rows, question, features.stated_words)
     candidates = ScoredCandidates(
         query.namespace,
         query.partition,
         tuple(ids),
         parts,
-        topic,
+        confidence.topic,
         lead,
-        is_near=is_near,
+        is_near=confidence.is_near,
+        is_likely=confidence.is_likely,
         asks_several=question.asks_several,
     )
     return _with_currency(candidates, query, features, settings)
@@ -285,10 +290,10 @@ def _asks_past(query: NamespaceQuery) -> bool:
     return float(shares["past"][0]) > _ASKS_PAST
 
 
-def _topic(
+def _confidence(
     query: NamespaceQuery, features: ConversationFeatures, silent: Rows, bounds: AbstentionBounds, totals: Floats
-) -> tuple[float, bool]:
-    """Return how far the best of the rows is about the question, in [0, 1], and whether it is near to it at all."""
+) -> TopicConfidence:
+    """Return how far the best of the rows is about the question."""
     index, question, words, count = query.index, query.question, features.words, query.frequencies.count
     total = words.total_weight
     evidence = TopicEvidence(
@@ -304,12 +309,28 @@ def _topic(
         confidence = _answer_evidence(query, features, features.cosine, totals).confidence()
     else:
         confidence = conversation_confidence(evidence, query.profile, bounds, count)
-    topic = confidence.topic
+    topic, _, is_likely = confidence
     if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
-        topic = max(topic, ABSTENTION_LEVEL)
-    if question.asks_digits and not _has_number(index, features.rows, totals):
+        topic, is_likely = max(topic, ABSTENTION_LEVEL), True
+    if (question.asks_digits and not _has_number(index, features.rows, totals)) or _names_another(
+        query, features.rows, totals
+    ):
         topic = min(topic, _UNTOLD_TOPIC)
-    return topic, confidence.is_near
+    return TopicConfidence(topic, confidence.is_near, is_likely)
+
+
+def _names_another(query: NamespaceQuery, rows: Rows, totals: Floats) -> bool:
+    """Return whether the first of *rows* has another number where the question says which of several it means."""
+    if not any(map(str.isdigit, query.question.asked)):
+        return False
+    ids = query.ids(rows)
+    entries = query.view.get([ids[i] for i in top_positions(ids, totals, _NAMED_HITS)], namespace=query.namespace)
+    texts = [entry.text for entry in entries if entry is not None]
+    return (
+        bool(texts)
+        and contradicts(query.question.asked, texts[0])
+        and not has_designations(query.question.asked, texts)
+    )
 
 
 def _answer_evidence(

@@ -28,7 +28,8 @@ class ScoredCandidates:
     those whom the question names over those of others (below 0: somebody else stated it), 0 where nobody is named.
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
     which may have changed the first hit to that of the first hit. *is_near*: the best candidate is near enough to be
-    shown where there is doubt. *asks_several*: the question asks for a list.
+    shown where there is doubt. *is_likely*: the first rather answers than not. *asks_several*: the question asks for a
+    list.
     """
 
     namespace: str
@@ -41,6 +42,7 @@ class ScoredCandidates:
     later: Mapping[int, int] = field(default_factory=dict)
     is_near: bool = True
     asks_several: bool = False
+    is_likely: bool = True
 
     def totals(self) -> Floats:
         """Return the score of each id: the sum of its parts, always in the same order."""
@@ -156,4 +158,5 @@ def fuse_scores(variants: Sequence[tuple[QueryVariant, ScoredCandidates]]) -> Sc
             parts[name][positions] += values * (variant.weight / total_weight)
     topic = max(scored.topic for variant, scored in variants if not variant.hypothetical)
     is_near = any(scored.is_near for variant, scored in variants if not variant.hypothetical)
-    return replace(question, ids=ids, parts=parts, topic=topic, is_near=is_near).calibrated()
+    is_likely = any(scored.is_likely for variant, scored in variants if not variant.hypothetical)
+    return replace(question, ids=ids, parts=parts, topic=topic, is_near=is_near, is_likely=is_likely).calibrated()
