@@ -216,11 +216,16 @@ class MemoryDesk:
         """Return who is whose relative, the newest first, as memories say that may be shown."""
         return list(await self.memory.people(namespace=self.namespace, where=self.visible()))
 
-    async def add_person(self, by: Requester, name: str, role: str) -> Report:
-        """Remember that the user's relative whom they call *role* ("my wife") has this *name*."""
+    async def add_person(self, by: Requester, name: str, role: str, *, instead_of: str = "") -> Report:
+        """Remember that the user's relative whom they call *role* ("my wife") has this *name*.
+
+        Said of one person with another role, it makes them one person with both; *instead_of* is a name that is wrong.
+        """
+        if instead_of:
+            await self.split_person(by, instead_of, role)
         return await self.remember(by, Memory(_relation_sentence(name, role)))
 
-    async def split_person(self, name: str, role: str) -> Operation:
+    async def split_person(self, by: Requester, name: str, role: str) -> Operation:
         """Take back that the person *name* is the user's *role*, by a tag of each memory that says so."""
         wanted = role.casefold().removeprefix("my ")
         people = [
@@ -231,7 +236,12 @@ class MemoryDesk:
         if not people:
             known = "; ".join(f"{one.name}, {one.role}" for one in await self.people()) or "nobody"
             raise ArgumentError("name", f"{name}, {role}", f"one of the people is needed: {known}")
-        operation = await self.mark("tag", [one.memory.id for one in people], [people[0].split_tag])
+        memories = [one.memory for one in people]
+        if by.permission("correct", memories) is None:
+            question = Question("correct", memories[:1], f"{people[0].name} is not {people[0].role}.")
+            if not await by.ask(question):
+                raise ToolFailed("Nothing was changed: it is the user's own word, and they did not agree.")
+        operation = await self.mark("tag", [memory.id for memory in memories], [people[0].split_tag])
         assert operation is not None, "a relation that is listed has no tag"
         return operation
 

@@ -56,6 +56,7 @@ FactText: TypeAlias = Annotated[
 SearchText: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=4_000, description="What to look for, in plain words.")
 ]
+PersonName: TypeAlias = Annotated[str, Field(min_length=1, max_length=200, description="The person's name.")]
 PageCursor: TypeAlias = Annotated[
     str | None, Field(max_length=500, description="next_cursor of the page before; none for the first page.")
 ]
@@ -247,6 +248,37 @@ class MemoryServerTools:
             _rendered(items[known_end:], "Newest memories"),
         ]
         return ToolReply("\n\n".join(filter(None, parts)) or "Nothing is remembered yet.")
+
+    async def people(self) -> ToolReply:
+        """List the user's relatives: their names, what the user calls them, and which memory says so."""
+        lines = [f"{one.name}: {one.role} ({short_id(one.memory.id)})" for one in await self.desk.people()]
+        listed = "\n".join(lines)
+        return ToolReply(f"{DATA_NOTE}\n{listed}" if lines else "No memory says who is whose relative.")
+
+    async def name_person(
+        self,
+        name: PersonName,
+        role: Annotated[str, Field(min_length=1, max_length=200, description='What the user calls them: "my wife".')],
+        by: ClientProgram,
+        instead_of: Annotated[
+            str | None, Field(max_length=200, description="A name that is wrong for that role, as people has it.")
+        ] = None,
+    ) -> ToolReply:
+        """Keep the name of a relative of the user, or put a wrong one right. One name with two roles is one person."""
+        report = await self.desk.add_person(by, name, role, instead_of=instead_of or "")
+        if report.outcome == Outcome.REJECTED:
+            raise ToolFailed(f"Not stored: {report.reason}.")
+        return _done(f"{name} is {role}.", [report.id], None)
+
+    async def split_person(
+        self,
+        name: PersonName,
+        role: Annotated[str, Field(min_length=1, max_length=200, description="The role as people has it.")],
+        by: ClientProgram,
+    ) -> ToolReply:
+        """Take back that a person is the user's relative of that role; the memory that said so stays."""
+        operation = await self.desk.split_person(by, name, role)
+        return _done(f"{name} is no longer {role}.", [], operation.id)
 
     async def search_documents(
         self,

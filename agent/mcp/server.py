@@ -79,10 +79,13 @@ def _served_tools(*, read_only: bool) -> list[_ServedTool]:
         _ServedTool(tools.recall, None, "Recall"),
         _ServedTool(tools.profile, None, "Who the user is"),
         _ServedTool(tools.list_memories, None, "List memories"),
+        _ServedTool(tools.people, None, "Who is who"),
         _ServedTool(tools.search_documents, None, "Search documents"),
         _ServedTool(tools.list_documents, DocumentList, "List documents"),
         _ServedTool(tools.remember, StoredMemory, "Remember", read_only=False),
         _ServedTool(tools.correct, ChangeResult, "Correct a memory", read_only=False, destructive=True),
+        _ServedTool(tools.name_person, ChangeResult, "Say who is who", read_only=False),
+        _ServedTool(tools.split_person, ChangeResult, "Take back who is who", read_only=False),
         _ServedTool(tools.forget, ChangeResult, "Forget memories", read_only=False, destructive=True),
     ]
     return [tool for tool in served if tool.read_only or not read_only]

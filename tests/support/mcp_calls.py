@@ -18,6 +18,9 @@ async def call_every_tool(writer: Any, reader: Any) -> None:
         "correct": {"id": id, "text": "Ana's dog is called Max."},
         "search_documents": {"query": "Rex"},
         "list_documents": {},
+        "people": {},
+        "name_person": {"name": "Lena", "role": "my sister"},
+        "split_person": {"name": "Lena", "role": "my sister"},
         "forget": {"ids": [id]},
     }
     tools = {tool.name for tool in (await reader.list_tools()).tools}

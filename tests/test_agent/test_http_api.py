@@ -61,6 +61,26 @@ async def test_a_memory_is_stored_found_corrected_and_forgotten_and_all_of_it_un
     assert kept.text == "I live in Braga."  # as another process reads it
 
 
+async def test_relatives_are_named_renamed_merged_and_split(tmp_path: Path) -> None:
+    async with served(tmp_path / "m.db") as client:
+
+        async def people() -> list[tuple[str, str]]:
+            found = (await client.get(f"{API}/people")).json()
+            return sorted((person["name"], person["role"]) for person in found)
+
+        await client.post(f"{API}/people", json={"name": "Ana", "role": "my sister"})
+        renamed = {"name": "Hanna", "role": "my sister", "instead_of": "Ana"}
+        assert (await client.post(f"{API}/people", json=renamed)).status_code == 200
+        await client.post(f"{API}/people", json={"name": "Hanna", "role": "my colleague"})
+        assert await people() == [("Hanna", "my colleague"), ("Hanna", "my sister")]
+        split = (await client.post(f"{API}/people/split", json={"name": "Hanna", "role": "my sister"})).json()
+        assert await people() == [("Hanna", "my colleague")]
+        await client.post(f"{API}/operations/{split['id']}/undo")
+        assert len(await people()) == 2
+        unknown = await client.post(f"{API}/people/split", json={"name": "Nobody", "role": "my aunt"})
+    assert unknown.status_code == 422
+
+
 async def test_documents_are_uploaded_and_a_chat_streams_its_events_and_what_it_kept(tmp_path: Path) -> None:
     async with served(tmp_path / "m.db") as client:
         files = {"files": ("../../bridge.md", b"# The bridge\n\nThe bridge was opened in 1932.\n")}

@@ -29,8 +29,8 @@ from tellback.memory import KnowledgeBase, Memory, Trust
 
 pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
-READING = {"search", "fetch", "recall", "profile", "list_memories", "search_documents", "list_documents"}
-CHANGING = {"remember", "correct", "forget"}
+READING = {"search", "fetch", "recall", "profile", "list_memories", "people", "search_documents", "list_documents"}
+CHANGING = {"remember", "correct", "name_person", "split_person", "forget"}
 
 
 @asynccontextmanager
@@ -57,8 +57,8 @@ async def connected(
     )
     async with client:
 
-        async def call(name, **arguments):
-            result = await client.call_tool(name, arguments)
+        async def call(tool, /, **arguments):
+            result = await client.call_tool(tool, arguments)
             text = result.content[0].text
             mark = text.partition("<memories ")[2].partition(">")[0]
             words = {"text": text, "error": result.is_error, "items": parse_items(text, mark) if mark else []}
@@ -108,6 +108,25 @@ async def test_what_a_recall_gave_is_logged_by_client_and_kept_back_once_it_is_m
         other = await served.call("recall", query="Is Porto windy?")
     assert (marked.items, [item.label for item in other.items]) == ([], [porto[-5:]])
     assert len(memory.given.recent("")) == 2  # a server that only reads logs nothing
+
+
+@BOTH
+async def test_who_is_who_is_listed_corrected_and_taken_back_with_the_users_consent(memory, mode) -> None:
+    await users_memory(memory, "My sister is called Ana.")
+    async with connected(memory, mode=mode) as served:
+        refused = await served.call("split_person", name="Ana", role="my sister")
+        named = await served.call("name_person", name="Tom", role="my brother")
+        listed = await served.call("people")
+    assert refused.error
+    assert (named.error, "Ana: my sister" in listed.text, "Tom: my brother" in listed.text) == (False, True, True)
+    async with connected(memory, mode=mode, agrees=True) as served:
+        await served.call("name_person", name="Hanna", role="my sister", instead_of="Ana")
+        corrected = await served.call("people")
+        await served.call("split_person", name="Tom", role="my brother")
+        left = await served.call("people")
+        assert len(served.questions) == 1
+    assert ("Hanna: my sister" in corrected.text, "Ana: my sister" in corrected.text) == (True, False)
+    assert ("Tom" in corrected.text, "Tom" in left.text) == (True, False)
 
 
 @BOTH

@@ -40,13 +40,17 @@ def add_person(
     context: typer.Context,
     name: _NameArgument,
     role: Annotated[str, typer.Argument(metavar="ROLE", help='What you call them, such as "my wife".')],
+    instead_of: Annotated[str, typer.Option(metavar="NAME", help="A name that is wrong for that role.")] = "",
     json: JsonOption = False,
 ) -> None:
-    """Remember that a relative of yours has this name."""
+    """Remember that a relative of yours has this name.
+
+    A name that the list has with another role is then one person with both roles.
+    """
     from tellback.agent.desk.consent import Person
 
     with opened_memory(context, create=True) as opened:
-        report = run(opened.desk.add_person(Person(), name, role))
+        report = run(opened.desk.add_person(Person(), name, role, instead_of=instead_of))
     if json:
         print_json(report)
     else:
@@ -60,8 +64,10 @@ def split_person(
     json: JsonOption = False,
 ) -> None:
     """Take back that a person has this role; the memory that said so stays, with a tag."""
+    from tellback.agent.desk.consent import Person
+
     with opened_memory(context) as opened:
-        operation = run(opened.desk.split_person(name, alias))
+        operation = run(opened.desk.split_person(Person(), name, alias))
     if json:
         print_json(operation)
         return

@@ -26,6 +26,7 @@ from tellback.agent.desk.results import (
     GivenItem,
     MemoryItem,
     OperationItem,
+    PersonItem,
     ProfileItem,
     ReportItem,
     Result,
@@ -112,6 +113,19 @@ class NewMemory(_Body):
     sensitive: bool = False
     key: str | None = None
     replaces: Names = ()
+
+
+class PersonRole(_Body):
+    """The *name* of a relative and their *role* ("my wife")."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    role: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class NewPerson(PersonRole):
+    """The same, said anew; *instead_of* is a name that is wrong for the role."""
+
+    instead_of: Annotated[str, Field(max_length=200)] = ""
 
 
 class NewMemories(_Body):
@@ -577,6 +591,24 @@ async def conflicts(desk: ReadingDesk, limit: Limit = 100) -> list[ConflictItem]
 async def settle(desk: DeskParameter, body: SettleBody) -> OperationItem:
     """Let one of several contradicting memories hold."""
     return OperationItem.of(await desk.settle(body.ids, body.keep))
+
+
+@router.get("/people")
+async def people(desk: ReadingDesk) -> list[PersonItem]:
+    """List the user's relatives, as memories say."""
+    return [PersonItem.of(person) for person in await desk.people()]
+
+
+@router.post("/people")
+async def add_person(desk: DeskParameter, body: NewPerson) -> ReportItem:
+    """Say who a relative is, also in the place of a wrong name, or with a further role."""
+    return ReportItem.of(await desk.add_person(Person(), body.name, body.role, instead_of=body.instead_of))
+
+
+@router.post("/people/split")
+async def split_person(desk: DeskParameter, body: PersonRole) -> OperationItem:
+    """Take back that a person has a role; the memory that said so stays, with a tag."""
+    return OperationItem.of(await desk.split_person(Person(), body.name, body.role))
 
 
 @router.get("/stats")
