@@ -113,8 +113,9 @@ class QuoteSelector:
         ]
         others = [other for other in others if self._says_as_much(other, first, question, grounding)]
         if not grounding.likely and len(others) < _NEAREST - 1:
-            near = [item for item in candidates[1:_NEAREST] if item.score >= best.score * self._share]
-            others = [self._quote(question, item, grounding) for item in near[: self._quotes - 1]]
+            near = [item for item in candidates[1:] if item.score >= best.score * self._share and not _asks(item)]
+            most = min(self._quotes, _NEAREST)
+            others = [self._quote(question, item, grounding) for item in near[: most - 1]]
         if not others and second is not None and self._quotes > 1:
             others = [second]
         return [Quote(citation) for citation in (first, *others) if citation.quote]
@@ -241,6 +242,10 @@ def _pair_in_time(best: ContextItem, candidates: Sequence[ContextItem]) -> tuple
 def _day(item: Sourced) -> str:
     """Return the day of an item in words, empty where it has none."""
     return "" if item.date is None else f"{item.date.day} {item.date:%B %Y}"
+
+
+def _asks(item: ContextItem) -> bool:
+    return item.lane == "conversation" and analyze_text(item.text).asks
 
 
 def _is_stored_question(item: ContextItem) -> bool:

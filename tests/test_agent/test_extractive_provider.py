@@ -23,6 +23,8 @@ from tellback.agent.providers.extractive import (
     NO_COMMANDS_TEXT,
     NOTHING_FOUND_TEXT,
     OTHER_SPEAKER_TEXT,
+    UNSURE_OF_ONE_TEXT,
+    UNSURE_TEXT,
 )
 from tellback.agent.quoting import is_question
 from tellback.memory import Message
@@ -62,6 +64,20 @@ def test_a_statement_is_not_acknowledged_when_storing_is_off() -> None:
 
 def test_a_question_without_recalled_items_gets_the_nothing_found_answer() -> None:
     assert answer("Where do I live?").text == NOTHING_FOUND_TEXT
+
+
+def test_what_is_rather_not_the_answer_is_said_to_be_unsure_beside_the_two_next_that_ask_nothing() -> None:
+    day = datetime(2026, 5, 3, tzinfo=UTC)
+    texts = ("Ana keeps the key.", "Where is the key?", "The key hangs by the door.", "Tom has a key.", "No key fits.")
+    keys = [item(i, text, score=1 - i / 10, role="user", date=day) for i, text in enumerate(texts, 1)]
+    response = answer("Who has the spare one?", *keys, likely=False)
+    assert response.text.splitlines() == [
+        UNSURE_TEXT,
+        "“Ana keeps the key.” [1] (you, 3 May 2026)",
+        "“The key hangs by the door.” [2] (you, 3 May 2026)",
+        "“Tom has a key.” [3] (you, 3 May 2026)",
+    ]
+    assert answer("Who has the spare one?", keys[0], likely=False).text.startswith(f"{UNSURE_OF_ONE_TEXT} “Ana")
 
 
 def test_under_abstention_only_the_nearest_item_is_quoted_with_a_doubt() -> None:
