@@ -1,14 +1,15 @@
 """Profile of the user of a namespace: what they said of themselves and of their relatives, by topic, newest first.
 
-Without a model: the analysis of each statement tells whom it is about and its topics. A person has one name, home and
-work at a time, so that an older one counts until a newer one that tells of a change. Plans whose end has passed,
-questions, quotations and what a document says are left out.
+Without a model: the analysis of each statement tells whom it is about and its topics. An older statement counts until
+a newer one that replaces it, as the judge of two statements says (``memory.currency``); of name, home and work a person
+has one at a time, so that one which tells of a change ends the older ones. Plans whose end has passed, questions,
+quotations and what a document says are left out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from tellback.memory.analysis.people import is_kin
 from tellback.memory.analysis.texts import ATTRIBUTES, AnalyzedText, Trait, analyze_text
+from tellback.memory.currency import Claim, bounds, replaces
 from tellback.memory.models import Memory, Trust
 from tellback.memory.results import Profile, ProfileEntry, ProfileTopic
 from tellback.memory.retrieval.index.record import TextFeature
@@ -27,6 +29,10 @@ MAX_STATEMENTS: Final = 4_000
 """Newest statements of persons that a profile is made of: reading and analyzing so many takes about half a second."""
 _LATEST: Final = 20
 """Newest statements of each attribute that are read for it alone: some of them are plans, or of a time that is past."""
+_COMPARED: Final = 20
+"""Newest statements of a topic that may replace an older one."""
+_SHARED: Final = 2
+"""Words that two statements have in common at least, if one replaces the other and they have no line."""
 _OF_PERSONS: Final = Trait.SELF | Trait.ABOUT_SELF | Trait.ABOUT_PERSON | ATTRIBUTES
 
 
@@ -52,20 +58,30 @@ def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]
 
 @dataclass(frozen=True, slots=True)
 class _ProfileStatement:
-    """Statement with its analysis and the words for whom it is about ("": the user)."""
+    """Statement with its analysis, the words for whom it is about ("": the user), and what the judge sees of it."""
 
     memory: Memory
     analysis: AnalyzedText
     subject: str
+    claim: Claim
+
+    @property
+    def since(self) -> datetime | None:
+        return self.memory.valid_from or self.memory.occurred_at or self.memory.recorded_at
 
 
-def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Profile:
-    """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries."""
+def make_profile(
+    memories: Sequence[Memory], now: datetime, *, limit: int, terms: Callable[[str], Sequence[str]]
+) -> Profile:
+    """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries.
+
+    *terms* splits a text into comparable words.
+    """
     usable = [memory for memory in memories if _is_usable(memory, now)]
     analyses = [analyze_text(memory.text) for memory in usable]
     names = _names_of_kin(analyses)
     statements = [
-        _ProfileStatement(memory, analysis, subject)
+        _ProfileStatement(memory, analysis, subject, _claim(memory, analysis, terms))
         for memory, analysis in zip(usable, analyses, strict=True)
         if (subject := _subject(analysis, names)) is not None
     ]
@@ -94,22 +110,35 @@ def _topics(statement: _ProfileStatement) -> tuple[ProfileTopic, ...]:
 
 
 def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_ProfileStatement]) -> list[ProfileEntry]:
-    """Return the entries of one topic, newest first, each wording once; of what has ended, only attributes."""
+    """Return the entries of one topic, newest first, each wording once; what ended by itself only of attributes."""
     entries: list[ProfileEntry] = []
     wordings: set[str] = set()
-    changed: datetime | None = None
+    newer: list[_ProfileStatement] = []
     for statement in statements:
         memory = statement.memory
         words = " ".join(memory.text.casefold().split()).rstrip(".! ")
-        since = memory.valid_from or memory.occurred_at or memory.recorded_at
-        until = memory.valid_to if memory.valid_to is not None else changed
-        if words in wordings or (until is not None and not topic.is_attribute):
+        replaced = next((one.since for one in reversed(newer[:_COMPARED]) if _replaces(statement, one, topic)), None)
+        until = memory.valid_to if memory.valid_to is not None else replaced
+        if words in wordings or (memory.valid_to is not None and not topic.is_attribute):
             continue
         wordings.add(words)
-        entries.append(ProfileEntry(subject, topic, memory, since, until))
-        if topic.is_attribute and memory.valid_to is None and statement.analysis.traits & Trait.CHANGE:
-            changed = since
+        entries.append(ProfileEntry(subject, topic, memory, statement.since, until))
+        if memory.valid_to is None:
+            newer.append(statement)
     return sorted(entries, key=lambda entry: entry.until is not None)  # an ending is a new record of an old statement
+
+
+def _claim(memory: Memory, analysis: AnalyzedText, terms: Callable[[str], Sequence[str]]) -> Claim:
+    topics = frozenset(part for part in map(str.strip, memory.about.casefold().split(";")) if part)
+    return Claim.of_traits(terms(memory.text), analysis.traits, analysis.subject, topics)
+
+
+def _replaces(older: _ProfileStatement, newer: _ProfileStatement, topic: ProfileTopic) -> bool:
+    if topic.is_attribute and newer.analysis.traits & Trait.CHANGE:
+        return True
+    old, new = older.claim, newer.claim
+    is_alike = old.topics == new.topics if old.topics else len({*old.terms} & {*new.terms}) >= _SHARED
+    return is_alike and replaces(old, new) >= bounds(by_meaning=False).marks
 
 
 def _is_usable(memory: Memory, now: datetime) -> bool:

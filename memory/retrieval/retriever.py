@@ -240,7 +240,8 @@ class Retriever:
                 ids = [ids[place] for place in np.flatnonzero(view.passing(ids, where=where, namespace=partition))]
             entries = view.get(ids, namespace=partition)
         indexes.save([partition])
-        return make_profile([from_entry(entry) for entry in entries if entry is not None], now, limit=limit)
+        memories = [from_entry(entry) for entry in entries if entry is not None]
+        return make_profile(memories, now, limit=limit, terms=self._terms)
 
     def people(self, namespace: str, where: Filter | None = None) -> list[KnownPerson]:
         """Return who is whose relative, as the memories of *namespace* say that hold now, the newest first."""

@@ -55,6 +55,14 @@ async def test_a_statement_is_listed_under_its_subject_and_topics(text: str, sub
     assert await profile_of(text) == [(subject, topic, text, "") for topic in topics]
 
 
+async def test_what_the_judge_says_is_replaced_stays_with_its_end_behind_what_replaced_it() -> None:
+    assert await profile_of("I go swimming on Mondays.", "I go swimming on Thursdays now.") == [
+        ("", "routines", "I go swimming on Thursdays now.", ""),
+        ("", "routines", "I go swimming on Mondays.", "2 Jan"),
+    ]
+    assert [until for *_, until in await profile_of("I like tea.", "I like coffee.")] == ["", ""]
+
+
 async def test_the_newest_home_comes_first_and_the_older_one_ended_when_it_began() -> None:
     profile = await profile_of("I live in Lyon.", "I like tea.", "I moved to Grenoble.")
     assert profile == [
