@@ -53,6 +53,12 @@ class Connection(Protocol):
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> Rows:
         """Run one statement for each of *rows*."""
 
+    def read_ahead(self, reads: Iterable[tuple[str, Sequence[Any]]], /) -> None:
+        """Read the answers of *reads*, each a statement with its values, at once; the next ``execute`` of one has it.
+
+        What is written meanwhile is not in them. A home whose rows are not far away reads nothing ahead.
+        """
+
     def changes(self) -> int:
         """Return how many rows the last INSERT, UPDATE or DELETE wrote or removed, cascades not counted."""
 

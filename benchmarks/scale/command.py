@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks import about
 
 _STEPS = ("homes", "writes", "large", "tenants")
+_KINDS = ("vector", "halfvec")
 
 
 def add_command(commands: Any) -> None:
@@ -22,6 +23,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000], help="of a namespace"
     )
+    parser.add_argument("--kinds", nargs="+", choices=_KINDS, default=list(_KINDS), help="of HNSW")
     parser.add_argument("--tenants", type=int, default=10_000, help="namespaces")
     parser.add_argument("--memories", type=int, default=1_000_000, help="memories of all tenants")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16], help="processes that ask at once")
@@ -47,6 +49,7 @@ def run(given: argparse.Namespace, asked: Sequence[str], say: Callable[[str], No
 
     results = json.loads(given.json.read_text()) if given.json.exists() else {}
     settings = {"fsync": "on", "shared_buffers": "1GB", "max_wal_size": "4GB", "work_mem": "64MB"}
+    settings["maintenance_work_mem"] = "1500MB"  # a million halves of 256 numbers
     if given.work is not None:
         tempfile.tempdir = str(given.work)
     with running_server(**settings) as server, tempfile.TemporaryDirectory() as folder:
@@ -80,7 +83,7 @@ def _measured(step: str, given: argparse.Namespace, address: Callable[[object], 
                 yield {"name": name, **writes.of_peer(name, python, plain, given.writes)}
     elif step == "large":
         for size in given.sizes:
-            yield large.measure(size, address(f"large{size}"), folder, questions=given.questions)
+            yield large.measure(size, address(f"large{size}"), folder, questions=given.questions, kinds=given.kinds)
     else:
         place = address("tenants")
         yield tenants.load(place, given.tenants, given.memories)

@@ -11,14 +11,14 @@ from typing import Any
 
 from benchmarks.scale import made_up
 from tellback.vectorstore import Entry, Space, SqliteStore, VectorStore, open_store
-from tellback.vectorstore.postgres import PostgresDatabase, build_search_index, drop_search_index
+from tellback.vectorstore.postgres import IndexKind, PostgresDatabase, build_search_index, drop_search_index
 
 NAMESPACE = "large"
 _BATCH = 20_000
 _WARM = 10
 
 
-def measure(size: int, address: str, folder: Path, *, questions: int) -> dict[str, Any]:
+def measure(size: int, address: str, folder: Path, *, questions: int, kinds: Sequence[IndexKind]) -> dict[str, Any]:
     """Return the figures of one size; the server's schema at *address* is new."""
     space = Space("made-up", made_up.DIMENSION)
     asked = list(zip(made_up.vectors(questions, 99), made_up.texts(questions, 98), strict=True))
@@ -45,9 +45,9 @@ def measure(size: int, address: str, folder: Path, *, questions: int) -> dict[st
     store.close()
     store = open_store(address)
     assert isinstance(store.database, PostgresDatabase)
-    for kind in ("vector", "halfvec"):
+    for kind in kinds:
         begun = time.perf_counter()
-        index = build_search_index(store.database, NAMESPACE, kind)  # type: ignore[arg-type]
+        index = build_search_index(store.database, NAMESPACE, kind)
         row[f"{kind}_build_s"] = time.perf_counter() - begun
         row[f"{kind}_mb"] = index.bytes / 1e6
         row |= {f"{kind}_{name}_ms": value for name, value in hot(store, asked).items()}

@@ -7,14 +7,9 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import psycopg
 
 from benchmarks.scale import made_up
 from benchmarks.scale.tenants import embedder
@@ -47,10 +42,11 @@ def ours(place: str, count: int) -> dict[str, float]:
 
 def ways(address: str, count: int) -> dict[str, float]:
     """Return how many ways to the server a ``remember`` takes, and a ``recall`` of what is in memory."""
+    from tests.support.postgres import counted_round_trips
 
     async def run() -> dict[str, float]:
         lines = made_up.texts(count + 1, 8)
-        with counted_ways() as counted:
+        with counted_round_trips() as counted:
             memory = open_memory(address, embedder=embedder())
             await memory.remember(lines[-1], namespace="ben")
             begun = counted()
@@ -66,30 +62,6 @@ def ways(address: str, count: int) -> dict[str, float]:
         return {"write_ways": (written - begun) / count, "search_ways": (found - loaded) / count}
 
     return asyncio.run(run())
-
-
-@contextmanager
-def counted_ways() -> Iterator[Callable[[], int]]:
-    """Yield a function that tells how often connections opened meanwhile have waited for the server to be ready."""
-    with tempfile.TemporaryFile() as trace:
-        connect = psycopg.connect
-
-        def traced(*values: Any, **options: Any) -> Any:
-            connection = connect(*values, **options)
-            connection.pgconn.trace(trace.fileno())
-            return connection
-
-        def count() -> int:
-            trace.seek(0)
-            lines = trace.read().count(b"ReadyForQuery")
-            trace.seek(0, 2)
-            return lines
-
-        setattr(psycopg, "connect", traced)  # noqa: B010
-        try:
-            yield count
-        finally:
-            setattr(psycopg, "connect", connect)  # noqa: B010
 
 
 def of_peer(name: str, python: str, address: str, count: int) -> dict[str, Any]:

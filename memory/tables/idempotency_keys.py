@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -70,6 +70,7 @@ def _digits(number: int, length: int) -> str:
 
 
 _BATCH_SIZE: Final = 500
+_ID_QUERY: Final = "SELECT id FROM keys WHERE namespace = ? AND name = ?"
 
 
 class IdempotencyKeys:
@@ -104,10 +105,13 @@ class IdempotencyKeys:
     def get(self, namespace: str, name: str) -> str | None:
         """Return the id recorded under *name*; None where the name is the id itself."""
         with self._database.read() as connection:
-            row = connection.execute(
-                "SELECT id FROM keys WHERE namespace = ? AND name = ?", (namespace, name)
-            ).fetchone()
+            row = connection.execute(_ID_QUERY, (namespace, name)).fetchone()
         return None if row is None else str(row[0])
+
+    def read_ahead(self, namespace: str, names: Iterable[str]) -> None:
+        """Read at once, in the present transaction, what *names* name."""
+        with self._database.read() as connection:
+            connection.read_ahead((_ID_QUERY, (namespace, name)) for name in dict.fromkeys(names))
 
     def put(self, namespace: str, name: str, id: str) -> None:
         """Record *id* under *name*."""

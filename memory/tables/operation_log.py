@@ -107,17 +107,21 @@ class OperationLog:
         with self._database.write(lock=namespace) as connection:
             row = (namespace, operation.id, operation.kind, operation.actor, timestamp_to_text(operation.at))
             more = (utc_offset(operation.at), operation.undoes, operation.undone_by, operation.user)
-            (number,) = connection.execute(
+            connection.execute(
                 "INSERT INTO operations (namespace, id, kind, actor, at, zone, undoes, undone_by, user_name)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 row + more,
-            ).fetchone()
-            _insert_changes(connection, number, operation.changes)
+            )
+            _insert_changes(connection, namespace, operation.id, operation.changes)
 
     def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
         """Add *changes*, of other memories, to an operation that goes on."""
         with self._database.write(lock=namespace) as connection:
-            _insert_changes(connection, _operation_number(connection, namespace, id), changes)
+            number = _operation_number(connection, namespace, id)
+            (first,) = connection.execute(
+                "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
+            ).fetchone() or (0,)
+            _insert_changes(connection, namespace, id, changes, first)
 
     def get(self, namespace: str, id: str) -> Operation | None:
         """Return an operation with all its changes; None if there is none of that id."""
@@ -266,14 +270,15 @@ def m002_user_names(connection: Connection) -> None:
     connection.execute("ALTER TABLE operations ADD COLUMN user_name TEXT NOT NULL DEFAULT ''")
 
 
-def _insert_changes(connection: Connection, number: int, changes: Sequence[MemoryChange]) -> None:
-    (first,) = connection.execute(
-        "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
-    ).fetchone() or (0,)
+def _insert_changes(
+    connection: Connection, namespace: str, id: str, changes: Sequence[MemoryChange], first: int = 0
+) -> None:
+    """Insert *changes* of the operation *id*; the row of the operation may still be on its way to a server."""
     connection.executemany(
-        "INSERT INTO operation_changes (memory, number, place, before, gone, fields) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO operation_changes (memory, number, place, before, gone, fields)"
+        " VALUES (?, (SELECT number FROM operations WHERE namespace = ? AND id = ?), ?, ?, ?, ?)",
         [
-            (change.id, number, index, change.before, int(change.gone), _encode_fields(change))
+            (change.id, namespace, id, index, change.before, int(change.gone), _encode_fields(change))
             for index, change in enumerate(changes, start=first)
         ],
     )

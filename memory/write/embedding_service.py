@@ -259,6 +259,7 @@ class EmbeddingService:
         self._trusted: Space | None = None
         self._profiles: dict[str, EmbedderProfile] = {}
         self._measured: set[str] = set()
+        self._counted: int | None = None
         if embedder is not None:
             checked_embedder(embedder)
             if store.space is None and self._lasting is None:
@@ -343,12 +344,14 @@ class EmbeddingService:
         await asyncio.to_thread(self.probes.put_profile, name, asdict(profile))
 
     def _is_small(self, added: int) -> bool:
-        counted = added
-        for namespace in self._store.namespaces():
-            counted += self._store.count(namespace=namespace)
-            if counted >= _PROFILED_MEMORIES:
-                return False
-        return True
+        if self._counted is None:
+            self._counted = 0  # once: what others add meanwhile, they measure
+            for namespace in self._store.namespaces():
+                self._counted += self._store.count(namespace=namespace)
+                if self._counted >= _PROFILED_MEMORIES:
+                    break
+        self._counted += added
+        return self._counted < _PROFILED_MEMORIES
 
     async def keep_passages(self, space: Space, passages: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep the vectors of the *passages* of long texts, where no cache does; they are forgotten with their text."""

@@ -43,15 +43,19 @@ class RepetitionFolder:
     keys: IdempotencyKeys
     clock: Clock
 
-    def fold(self, drafts: Iterable[Draft], namespace: str) -> list[Draft]:
+    def fold(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Return *drafts*; one that equals a memory that holds, or one before it, is settled as its duplicate."""
         folded: list[Draft] = []
         place_of: dict[str, int] = {}
-        for draft in drafts:
-            if not _is_foldable(draft):
+        names = [
+            self.keys.name_of_text(namespace, comparable_text(draft.memory.text)) if _is_foldable(draft) else None
+            for draft in drafts
+        ]
+        self.keys.read_ahead(namespace, filter(None, names))
+        for draft, name in zip(drafts, names, strict=True):
+            if name is None:
                 folded.append(draft)
                 continue
-            name = self.keys.name_of_text(namespace, comparable_text(draft.memory.text))
             place = place_of.get(name)
             if place is not None and self._holds(folded[place].memory, draft.memory):
                 first = folded[place].memory

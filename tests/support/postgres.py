@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
@@ -156,6 +156,29 @@ def running_pooler(server: PostgresServer, *, connections: int = 10) -> Iterator
         process.terminate()
         process.wait(_START_SECONDS)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def counted_round_trips() -> Iterator[Callable[[], int]]:
+    """Yield a function that tells how often connections opened meanwhile have waited for the server to be ready."""
+    import psycopg
+
+    with tempfile.TemporaryFile() as trace, pytest.MonkeyPatch.context() as patch:
+        connect = psycopg.connect
+
+        def traced(*values: Any, **options: Any) -> Any:
+            connection = connect(*values, **options)
+            connection.pgconn.trace(trace.fileno())
+            return connection
+
+        def count() -> int:
+            trace.seek(0)
+            lines = trace.read().count(b"ReadyForQuery")
+            trace.seek(0, 2)
+            return lines
+
+        patch.setattr(psycopg, "connect", traced)
+        yield count
 
 
 def _children(pid: int) -> list[int]:

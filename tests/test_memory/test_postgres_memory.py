@@ -28,7 +28,7 @@ from tellback.memory import (
     run_sync,
 )
 from tellback.vectorstore import Connection, NotAStore, UnsupportedError
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, counted_round_trips
 from tests.support.slow import first_fast
 from tests.support.snippets import Block, blocks
 
@@ -65,6 +65,18 @@ def test_what_one_worker_remembers_another_recalls_at_its_next_call(worker: Call
     with worker() as again:
         assert sorted(memory.text for memory in run_sync(again.list())) == sorted(TEXTS)
         assert again.store.verify() == []
+
+
+def test_remembering_waits_for_the_server_four_times(worker: Callable[[], Any]) -> None:
+    with counted_round_trips() as counted, worker() as memory:
+        run_sync(memory.remember_many([f"Note {number} is about the cellar." for number in range(30)]))
+        begun = counted()
+        for number, text in enumerate(TEXTS):
+            assert run_sync(memory.remember(f"{text} Word{number} is new.")).stored
+        assert counted() - begun <= 4 * len(TEXTS)
+        begun = counted()
+        run_sync(memory.remember_many([f"Letter {number} is from Ana." for number in range(200)]))
+        assert counted() - begun <= 5  # as many for a batch
 
 
 def test_answers_on_a_server_equal_those_of_a_file(worker: Callable[[], Any], tmp_path: Path) -> None:

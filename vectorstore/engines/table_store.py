@@ -32,7 +32,7 @@ from tellback.vectorstore.protocol import VectorStore
 from tellback.vectorstore.sqlite import entry_reader, schema
 from tellback.vectorstore.sqlite.connection import fetch_all
 from tellback.vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
-from tellback.vectorstore.sqlite.entry_writer import NamespaceWriter
+from tellback.vectorstore.sqlite.entry_writer import EntryBatch, NamespaceWriter
 from tellback.vectorstore.sqlite.index_cache import NamespaceHead, NamespaceIndexCache, read_namespace_head
 from tellback.vectorstore.sqlite.namespace_reader import MemoryNamespaceReader
 from tellback.vectorstore.sqlite.schema import StoreSettings, read_settings
@@ -192,8 +192,9 @@ class TableStore(Generic[DatabaseT]):
             space = self._writable_space() if has_vectors else None
             with self._checking():
                 checked = check_entries(batch, start, space)
-            with self._writer(name, space) as writer:
-                return checked, writer.write(drop_overwritten(checked), expected, self.analyzer)
+            prepared = EntryBatch.of(drop_overwritten(checked), expected, self.analyzer)
+            with self._writer(name, space, prepared) as writer:
+                return checked, writer.write(prepared)
 
         return write_batches(entries, expect, on_progress, write)
 
@@ -480,12 +481,14 @@ class TableStore(Generic[DatabaseT]):
             yield connection
 
     @contextmanager
-    def _writer(self, name: str, space: Space | None = None) -> Iterator[NamespaceWriter]:
+    def _writer(
+        self, name: str, space: Space | None = None, batch: EntryBatch | None = None
+    ) -> Iterator[NamespaceWriter]:
         """Write to a namespace; *space* is that of the vectors, which the file may have left meanwhile."""
         with self._writing(name) as connection:
             if space is not None and (recorded := read_space(connection)) != space:
                 raise SpaceChanged(recorded, space)
-            writer = NamespaceWriter(connection, name)
+            writer = NamespaceWriter(connection, name, batch)
             yield writer
             writer.finish()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg import errors as server
@@ -23,6 +25,8 @@ from tellback.vectorstore.postgres.dialect import POSTGRES, postgres_sql
 from tellback.vectorstore.sqlite.entry_reader import READ_FACT
 
 _FACTS: Final = "store_facts"
+FACTS_QUERY: Final = f"SELECT name, value FROM {_FACTS} WHERE NOT starts_with(name, 'index ')"
+"""Query for all that ``READ_FACT`` asks for; which namespaces are indexed may be many rows."""
 _WAITED: Final = (
     server.LockNotAvailable,
     server.DeadlockDetected,
@@ -31,6 +35,12 @@ _WAITED: Final = (
     server.TooManyConnections,
 )
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError, server.IdleInTransactionSessionTimeout)
+_ROWS_AT_ONCE: Final = 64
+_INSERT: Final = re.compile(
+    r"(?P<head>INSERT INTO \w+ (?:\((?P<columns>[\w, ]+)\) )?VALUES )(?P<row>\((?:[^()]|\([^()]*\))*\))"
+    r"(?P<tail>(?: ON CONFLICT \((?P<keys>[\w, ]+)\) DO UPDATE SET .*)?)",
+    re.DOTALL,
+)
 _FORBIDDEN: Final = (server.InsufficientPrivilege, server.ReadOnlySqlTransaction)
 
 
@@ -91,42 +101,64 @@ class PostgresConnection:
     """Implements ``Connection`` on *raw*, a connection that begins and ends its transactions by statements.
 
     A statement that returns no rows waits for the next one that does, or for the end of the block, and goes out with
-    it: each way to the server counts. An error of it is raised there. *waits* is off outside of ``write()``. A fact of
-    the store is asked for once a transaction: who changes the space keeps every other writer out.
+    it: each way to the server counts. An error of it is raised there. *waits* is off outside of ``write()``. The
+    *facts* of the store are asked for once a transaction: who changes the space keeps every other writer out. In a
+    transaction that sees one state (*is_snapshot*), so is every row that is asked for alone.
     """
 
     dialect: Dialect = POSTGRES
 
-    def __init__(self, raw: psycopg.Connection[Any], *, waits: bool = False) -> None:
+    def __init__(
+        self,
+        raw: psycopg.Connection[Any],
+        *,
+        waits: bool = False,
+        is_snapshot: bool = False,
+        facts: Mapping[str, str] | None = None,
+    ) -> None:
         self.raw = raw
         self._waits = waits
-        self._waiting: list[tuple[str, list[Sequence[Any]]]] = []
-        self._facts: dict[str, list[Any]] = {}
+        self._is_snapshot = is_snapshot
+        self._waiting: list[tuple[str, Sequence[Sequence[Any]]]] = []
+        self._facts = facts
+        self._ahead: dict[tuple[str, tuple[Any, ...]], list[Any]] = {}
         self._changes = 0
         self._total = 0
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> PostgresRows:
         """As ``Connection.execute``."""
         if sql == READ_FACT:
-            name = values[0]
-            if name not in self._facts:
-                self._facts[name] = self._send((postgres_sql(sql), [values])).fetchall()
-            return PostgresRows(self._facts[name])
+            if self._facts is None:
+                self._facts = dict(self._send((FACTS_QUERY, [()])).fetchall())
+            return PostgresRows([(self._facts[values[0]],)] if values[0] in self._facts else ())
         if _FACTS in sql:
-            self._facts.clear()
+            self._facts = None
+        question = sql, tuple(values)
+        if question in self._ahead:
+            return PostgresRows(self._ahead[question] if self._is_snapshot else self._ahead.pop(question))
         if self._waits and _returns_nothing(sql):
             self._waiting.append((postgres_sql(sql), [tuple(values)]))
             return PostgresRows(())
-        return PostgresRows.of(self._send((postgres_sql(sql), [values])))
+        cursor = self._send((postgres_sql(sql), [values]))
+        if self._is_snapshot and cursor.rowcount == 1:  # it is asked for again by other parts of a call
+            self._ahead[question] = cursor.fetchall()
+            return PostgresRows(self._ahead[question])
+        return PostgresRows.of(cursor)
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> PostgresRows:
         """As ``Connection.executemany``, all rows on one way to the server."""
-        statement = postgres_sql(sql), list(rows)
-        if statement[1]:
-            self._waiting.append(statement)
+        self._waiting += _batches(postgres_sql(sql), list(rows))
         if not self._waits:
             self.flush()
         return PostgresRows(())
+
+    def read_ahead(self, reads: Iterable[tuple[str, Sequence[Any]]], /) -> None:
+        """As ``Connection.read_ahead``."""
+        keys = [(sql, tuple(values)) for sql, values in reads]
+        if not keys:
+            return
+        cursors = self._send_all(*((postgres_sql(sql), [values]) for sql, values in keys))
+        self._ahead = {key: cursor.fetchall() for key, cursor in zip(keys, cursors, strict=True)}
 
     def changes(self) -> int:
         """As ``Connection.changes``."""
@@ -152,19 +184,19 @@ class PostgresConnection:
                 if unless is not None and len(self._waiting) - place > unless:
                     return False
                 del self._waiting[place:]
-                self._facts.clear()
                 return True
         return False
 
     def forget_waiting(self) -> None:
         """Drop what did not go out yet, and what was read since."""
         self._waiting.clear()
-        self._facts.clear()
+        self._facts = None
+        self._ahead.clear()
 
     def flush(self) -> None:
         """Send what waits."""
         if self._waiting:
-            self._send()
+            self._send_all()
 
     def commit(self) -> None:
         """Send what waits, and the end of the transaction, on one way."""
@@ -172,8 +204,12 @@ class PostgresConnection:
 
     def _send(self, *last: tuple[str, Sequence[Sequence[Any]]]) -> psycopg.Cursor[Any]:
         """Send what waits and then *last*, in their order; return the cursor of the last statement."""
+        return self._send_all(*last)[-1]
+
+    def _send_all(self, *last: tuple[str, Sequence[Sequence[Any]]]) -> list[psycopg.Cursor[Any]]:
+        """As ``_send``; return the cursors of *last*."""
         statements, self._waiting = [*self._waiting, *last], []
-        cursors = [self.raw.cursor(binary=True) for _ in statements]
+        cursors = [self._cursor(sql) for sql, _ in statements]
         with self.raw.pipeline() if len(statements) > 1 else nullcontext():
             for cursor, (sql, rows) in zip(cursors, statements, strict=True):
                 if len(rows) == 1:
@@ -184,7 +220,48 @@ class PostgresConnection:
             if cursor.statusmessage is not None and cursor.statusmessage.startswith(("INSERT", "UPDATE", "DELETE")):
                 self._changes = max(cursor.rowcount, 0)
                 self._total += self._changes
-        return cursors[-1]
+        return cursors[len(cursors) - len(last) :]
+
+    def _cursor(self, sql: str) -> psycopg.Cursor[Any]:
+        if "$1" in sql:  # psycopg takes long to read so many marks
+            return psycopg.RawCursor(self.raw)
+        return self.raw.cursor(binary=True)
+
+
+def _batches(sql: str, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
+    """Yield the statements that do *sql* for each of *rows*: an INSERT takes many rows at once.
+
+    Not where two of them may be the same row, which one statement does not write twice.
+    """
+    whole, many = 0, _many_rows_sql(sql) if len(rows) >= _ROWS_AT_ONCE else None
+    if many is not None and (not many.keys or len({tuple(row[key] for key in many.keys) for row in rows}) == len(rows)):
+        whole = len(rows) - len(rows) % _ROWS_AT_ONCE
+        for start in range(0, whole, _ROWS_AT_ONCE):
+            yield many.sql, [[value for row in rows[start : start + _ROWS_AT_ONCE] for value in row]]
+    if len(rows) > whole:
+        yield sql, rows[whole:]
+
+
+class _ManyRows(NamedTuple):
+    """An INSERT of ``_ROWS_AT_ONCE`` rows, numbered from $1, and the places in a row of what must differ."""
+
+    sql: str
+    keys: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def _many_rows_sql(sql: str) -> _ManyRows | None:
+    """Return *sql* for many rows, None where it is more than an INSERT of one with every value bound."""
+    if (insert := _INSERT.fullmatch(sql)) is None:
+        return None
+    columns = [name.strip() for name in (insert["columns"] or "").split(",")]
+    keys = [name.strip() for name in (insert["keys"] or "").split(",")]
+    if insert["keys"] is not None and not (set(keys) <= set(columns) and insert["row"].count("%s") == len(columns)):
+        return None
+    number = itertools.count(1)
+    rows = re.sub("%s", lambda _: f"${next(number)}", ", ".join([insert["row"]] * _ROWS_AT_ONCE))
+    places = () if insert["keys"] is None else tuple(columns.index(key) for key in keys)
+    return _ManyRows(f"{insert['head']}{rows}{insert['tail']}", places)
 
 
 @lru_cache(maxsize=1024)

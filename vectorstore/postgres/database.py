@@ -35,7 +35,7 @@ from tellback.vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
-from tellback.vectorstore.postgres.connection import PostgresConnection, translate_errors
+from tellback.vectorstore.postgres.connection import FACTS_QUERY, PostgresConnection, translate_errors
 from tellback.vectorstore.postgres.dialect import HELPERS, POSTGRES, TABLE_SIZES
 from tellback.vectorstore.postgres.pool import ConnectionPool
 from tellback.vectorstore.postgres.rights import grant_rights, separate_tenants, tenant_settings
@@ -319,12 +319,16 @@ class PostgresDatabase:
             raw = self._pool.take(end)
             try:
                 begin = [statements[0], *self._settings_of(raw), *statements[1:], _VERSIONS]
+                has_store = "store" in self._components
                 with raw.pipeline():
                     cursors = [raw.execute(statement) for statement in begin]
+                    facts = raw.execute(FACTS_QUERY, binary=True) if has_store else None
                 answers: list[Any] = [cursor.fetchone() for cursor in cursors if cursor.description]
                 if any(answer[0] is False for answer in answers):  # of a lock that somebody else has
                     raise BusyError(f"{self.place}: somebody else is writing; try again")
-                connection = PostgresConnection(raw, waits=statements[0] != _BEGIN_READ)
+                known = None if facts is None else dict(facts.fetchall())
+                reads = statements[0] == _BEGIN_READ
+                connection = PostgresConnection(raw, waits=not reads, is_snapshot=reads, facts=known)
                 self._check_versions(connection, answers[-1][0])
             except BaseException as error:
                 is_lost = raw.broken and isinstance(error, psycopg.Error)

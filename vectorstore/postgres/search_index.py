@@ -50,7 +50,11 @@ _ROUNDING: Final = 1e-9
 _WIDER: Final = 8
 _PRUNED_POSTINGS: Final = 20_000
 """Postings that are added up without looking for those that can be left out; about ten milliseconds."""
-_BUILD_MEMORY: Final = "512MB"
+_BUILD_MEMORY: Final = (
+    "SELECT set_config('maintenance_work_mem',"
+    " greatest(pg_size_bytes(current_setting('maintenance_work_mem')) / 1024, 524288) || 'kB', FALSE)"
+)
+"""Half a gigabyte for the graph of HNSW, or what the server or the address gives, if that is more."""
 
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS search_indexes (namespace BIGINT PRIMARY KEY, terms BIGINT NOT NULL)",
@@ -181,7 +185,7 @@ def _build_vectors(
 ) -> None:
     drop = f"DROP INDEX CONCURRENTLY IF EXISTS {_named(database, _index_name(key))}"
     try:
-        database.run_alone(drop, f"SET maintenance_work_mem = '{_BUILD_MEMORY}'", sql)
+        database.run_alone(drop, _BUILD_MEMORY, sql)
         with database.write(lock=namespace) as connection:
             if read_space(connection) != space:
                 raise VectorStoreError("the store was switched to another space meanwhile; build the index again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import apsw
@@ -56,3 +56,6 @@ class SqliteConnection(apsw.Connection):
     """Implements ``Connection``."""
 
     dialect: Dialect = SQLITE
+
+    def read_ahead(self, reads: Iterable[tuple[str, Sequence[Any]]], /) -> None:
+        """As ``Connection.read_ahead``: nothing."""

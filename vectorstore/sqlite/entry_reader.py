@@ -40,6 +40,7 @@ IS_PENDING = (
 SPACE_FACT: Final = "space"
 NEXT_SPACE_FACT: Final = "next_space"
 """Names, in the file, of the space in use and of the one being filled."""
+NAMESPACE_BY_NAME: Final = "(SELECT key FROM namespaces WHERE name = ?)"
 READ_FACT: Final = "SELECT value FROM store_facts WHERE name = ?"
 _LOAD_BLOCK = 512
 _MISSING_ENTRY: Final = "an entry that must be there is missing"
@@ -112,20 +113,21 @@ def _after_all(prefix: str) -> str:
     return stem[:-1] + chr(0xE000 if 0xD800 <= following < 0xE000 else following) if stem else ""
 
 
-def stored_entries_by_id(connection: Connection, namespace: int, ids: Iterable[str]) -> dict[str, StoredEntry]:
+def stored_entries_by_id(connection: Connection, namespace: str, ids: Iterable[str]) -> dict[str, StoredEntry]:
     """Return those of *ids* that exist."""
+    rows = iterate_rows(connection, *stored_entries_query(connection, namespace, ids))
+    return {id: StoredEntry(*rest) for id, *rest in rows}
+
+
+def stored_entries_query(connection: Connection, namespace: str, ids: Iterable[str]) -> tuple[str, Sequence[Any]]:
+    """Return the statement of ``stored_entries_by_id``, with its values."""
     names = list(ids)
     if len(names) == 1:  # the usual write, for which json_each would take longer than the rest of the query
-        rows = iterate_rows(
-            connection,
-            _STORED_ENTRY_SQL.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"),
-            (*names, namespace),
-        )
-    else:
-        wanted = connection.dialect.wanted_texts
-        tables = f"{wanted} entries AS e ON e.id = wanted.value AND e.namespace = ?"
-        rows = iterate_rows(connection, _STORED_ENTRY_SQL.format(tables, ""), (json_array(names), namespace))
-    return {id: StoredEntry(*rest) for id, *rest in rows}
+        only = f" WHERE e.id = ? AND e.namespace = {NAMESPACE_BY_NAME}"
+        return _STORED_ENTRY_SQL.format("entries AS e", only), (*names, namespace)
+    wanted = connection.dialect.wanted_texts
+    tables = f"{wanted} entries AS e ON e.id = wanted.value AND e.namespace = {NAMESPACE_BY_NAME}"
+    return _STORED_ENTRY_SQL.format(tables, ""), (json_array(names), namespace)
 
 
 def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:

@@ -6,6 +6,7 @@ All of it happens in the caller's write transaction.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
@@ -15,9 +16,14 @@ from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.database import Connection, VectorBytes
 from tellback.vectorstore.distance import row_norms
 from tellback.vectorstore.errors import DamageError, RevisionConflict
-from tellback.vectorstore.index.bm25 import analyze_text
+from tellback.vectorstore.index.bm25 import AnalyzedText, analyze_text
 from tellback.vectorstore.sqlite.connection import fetch_first, fetch_one, iterate_rows, json_array
-from tellback.vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
+from tellback.vectorstore.sqlite.entry_reader import (
+    NAMESPACE_BY_NAME,
+    StoredEntry,
+    stored_entries_by_id,
+    stored_entries_query,
+)
 from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum
 from tellback.vectorstore.types import Finding, Vector
 from tellback.vectorstore.validation import CheckedEntry
@@ -26,17 +32,20 @@ _PAGE_SIZE = 1000
 
 
 class TermDictionary:
-    """Numbers of the terms of a namespace; new terms get *next_number* and those after it, which the caller stores."""
+    """Numbers of the terms of the namespace *key*, which is called *name*.
 
-    def __init__(self, connection: Connection, namespace: int, *, next_number: int) -> None:
+    New terms get *next_number* and those after it, which the caller stores.
+    """
+
+    def __init__(self, connection: Connection, key: int, name: str, *, next_number: int) -> None:
         self._connection = connection
-        self._namespace = namespace
+        self._namespace = key
+        self._name = name
         self._numbers: dict[str, int] = {}
         self.next_number = next_number
 
-    def write_forward_index(self, entries: Iterable[tuple[int, str, str]], analyzer: Analyzer) -> None:
-        """Store the forward index of *entries* (key, text, context), and the terms that are new."""
-        analysed = [(key, analyze_text(analyzer, text, context)) for key, text, context in entries]
+    def write_forward_index(self, analysed: Sequence[tuple[int, AnalyzedText]]) -> None:
+        """Store the forward index of entries, by key, and the terms that are new."""
         self._intern(set().union(*(terms.distinct() for _, terms in analysed)))
         rows = []
         for key, terms in analysed:
@@ -53,13 +62,7 @@ class TermDictionary:
         unknown = sorted(terms - self._numbers.keys())
         if not unknown:
             return
-        known = iterate_rows(
-            self._connection,
-            f"SELECT t.term, t.number FROM {self._connection.dialect.wanted_texts}"
-            " terms AS t ON t.namespace = ? AND t.term = wanted.value",
-            (json_array(unknown), self._namespace),
-        )
-        self._numbers.update(dict(known))
+        self._numbers.update(dict(iterate_rows(self._connection, *_terms_query(self._connection, self._name, unknown))))
         fresh = [term for term in unknown if term not in self._numbers]
         self._numbers.update(zip(fresh, count(self.next_number)))
         self.next_number += len(fresh)
@@ -69,14 +72,21 @@ class TermDictionary:
         )
 
 
+def _terms_query(connection: Connection, namespace: str, terms: Sequence[str]) -> tuple[str, Sequence[Any]]:
+    """Return the statement that reads the numbers of *terms*, with its values."""
+    tables = f"{connection.dialect.wanted_texts} terms AS t ON t.namespace = {NAMESPACE_BY_NAME}"
+    return f"SELECT t.term, t.number FROM {tables} AND t.term = wanted.value", (json_array(list(terms)), namespace)
+
+
 def rebuild_terms(connection: Connection, namespace: int, analyzer: Analyzer, next_number: int) -> int:
     """Make the terms and the forward index of a namespace without them from its entries; return the next number."""
-    dictionary = TermDictionary(connection, namespace, next_number=next_number)
+    (name,) = fetch_one(connection, "SELECT name FROM namespaces WHERE key = ?", (namespace,))
+    dictionary = TermDictionary(connection, namespace, name, next_number=next_number)
     rows = iterate_rows(
         connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
     )
     while page := list(islice(rows, _PAGE_SIZE)):
-        dictionary.write_forward_index(page, analyzer)
+        dictionary.write_forward_index([(key, analyze_text(analyzer, text, context)) for key, text, context in page])
     return dictionary.next_number
 
 
@@ -113,13 +123,42 @@ _INSERT_VECTOR_SQL = (
 _MIGRATION_TABLES = ("next_vectors", "next_no_vector")
 
 
-class NamespaceWriter:
-    """Writer of one namespace in one write transaction; ``finish`` before the transaction ends."""
+@dataclass(frozen=True, slots=True)
+class EntryBatch:
+    """Checked entries, each id once, with their terms, and the revisions that ids are *expected* to have."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    entries: Sequence[CheckedEntry]
+    expected: Mapping[str, int]
+    terms: Sequence[AnalyzedText]
+
+    @classmethod
+    def of(cls, entries: Sequence[CheckedEntry], expected: Mapping[str, int], analyzer: Analyzer) -> EntryBatch:
+        """Return the batch of *entries*; it needs no transaction."""
+        return cls(entries, expected, [analyze_text(analyzer, entry.text, entry.context) for entry in entries])
+
+
+class NamespaceWriter:
+    """Writer of one namespace in one write transaction; ``finish`` before the transaction ends.
+
+    What writing *batch* needs to know is read at once.
+    """
+
+    def __init__(self, connection: Connection, name: str, batch: EntryBatch | None = None) -> None:
         self._connection = connection
         self._name = name
-        existing = fetch_first(connection, f"SELECT {_NAMESPACE_COLUMNS} FROM namespaces WHERE name = ?", (name,))
+        row_query = f"SELECT {_NAMESPACE_COLUMNS} FROM namespaces WHERE name = ?", (name,)
+        if batch is not None:
+            ids = _with_expected([entry.id for entry in batch.entries], batch.expected)
+            terms = sorted(set().union(*(terms.distinct() for terms in batch.terms)))
+            connection.read_ahead(
+                (
+                    row_query,
+                    stored_entries_query(connection, name, ids),
+                    _terms_query(connection, name, terms),
+                    (connection.dialect.next_keys, (len(batch.entries),)),
+                )
+            )
+        existing = fetch_first(connection, *row_query)
         self._created = existing is None
         row = existing or fetch_one(
             connection, f"INSERT INTO namespaces (name) VALUES (?) RETURNING {_NAMESPACE_COLUMNS}", (name,)
@@ -135,12 +174,12 @@ class NamespaceWriter:
         self._filled = False
         self._log: list[tuple[int, int, int, str | None]] = []
 
-    def write(self, batch: Sequence[CheckedEntry], expect: Mapping[str, int], analyzer: Analyzer) -> int:
-        """Write checked entries, each id once; return how many."""
-        stored = self._stored([checked.id for checked in batch], expect)
-        next_key = self._reserve_keys(len(batch) - len(stored))
+    def write(self, batch: EntryBatch) -> int:
+        """Write the entries of *batch*; return how many."""
+        stored = self._stored([checked.id for checked in batch.entries], batch.expected)
+        next_key = self._reserve_keys(len(batch.entries) - len(stored))
         rows, vectors, without_vector = [], [], []
-        for checked in batch:
+        for checked in batch.entries:
             before = stored.get(checked.id)
             if before is None:
                 key, next_key = next_key, next_key + 1
@@ -158,7 +197,8 @@ class NamespaceWriter:
                 without_vector.append((key,))
         self._tally = add_checksums(self._tally, *(row[-1] for row in rows))
         self._connection.executemany(
-            "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+            "INSERT INTO entries (key, namespace, id, revision, text, context, metadata, no_vector, checksum)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
             " revision = excluded.revision, text = excluded.text, context = excluded.context,"
             " metadata = excluded.metadata, no_vector = excluded.no_vector, checksum = excluded.checksum",
             rows,
@@ -167,11 +207,10 @@ class NamespaceWriter:
         if without_vector:
             self._connection.executemany("DELETE FROM vectors WHERE key = ?", without_vector)
         self._forget_next(stored.values())
-        dictionary = TermDictionary(self._connection, self.key, next_number=self._next_term)
-        texts = ((row[0], checked.text, checked.context) for row, checked in zip(rows, batch, strict=True))
-        dictionary.write_forward_index(texts, analyzer)
+        dictionary = TermDictionary(self._connection, self.key, self._name, next_number=self._next_term)
+        dictionary.write_forward_index([(row[0], terms) for row, terms in zip(rows, batch.terms, strict=True)])
         self._next_term = dictionary.next_number
-        return len(batch)
+        return len(rows)
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
         """Replace the metadata (JSON text) of entries; return how many there were."""
@@ -211,7 +250,7 @@ class NamespaceWriter:
 
     def remove(self, ids: Iterable[str], *, erase: bool = False) -> int:
         """Remove entries; return how many there were. With *erase* unused terms are removed too."""
-        stored = stored_entries_by_id(self._connection, self.key, ids)
+        stored = stored_entries_by_id(self._connection, self._name, ids)
         keys = [(entry.key,) for entry in stored.values()]
         for id, entry in stored.items():
             self._next_revision(entry.key, removed=id)
@@ -282,7 +321,7 @@ class NamespaceWriter:
 
     def _stored(self, ids: Collection[str], expect: Mapping[str, int]) -> dict[str, StoredEntry]:
         """Return those of *ids* that are stored, in this order; raise where a revision is not the expected one."""
-        stored = stored_entries_by_id(self._connection, self.key, {*ids, *expect})
+        stored = stored_entries_by_id(self._connection, self._name, _with_expected(ids, expect))
         for id, expected in expect.items():
             actual = stored[id].revision if id in stored else 0
             if actual != expected:
@@ -312,3 +351,8 @@ class NamespaceWriter:
             "UPDATE entries SET revision = ?, metadata = ?, no_vector = ?, checksum = ? WHERE key = ?",
             (content["revision"], content["metadata"], content["no_vector"], checksum, stored.key),
         )
+
+
+def _with_expected(ids: Iterable[str], expected: Mapping[str, int]) -> list[str]:
+    """Return *ids* and those that are expected, each once, in an order that is the same every time."""
+    return list(dict.fromkeys((*ids, *expected)))
