@@ -1,5 +1,6 @@
 """The names of ``tellback.memory.jobs``; the package imports each when it is first used."""
 
+from .memory_work import INGEST as INGEST
 from .memory_work import memory_handlers as memory_handlers
 from .queue import ClaimedJob as ClaimedJob
 from .queue import Job as Job

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -133,14 +134,15 @@ class Jobs:
             row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (id,)).fetchone()
         return None if row is None else _job(row)
 
-    def list(self, *, state: JobState | str | None = None, limit: int = 100) -> Sequence[Job]:
-        """Return jobs, the newest first."""
+    def list(self, *, state: JobState | str | None = None, prefix: str = "", limit: int = 100) -> Sequence[Job]:
+        """Return jobs, the newest first; with *prefix* those whose key begins with it."""
         if state is not None and state not in (known := [str(each) for each in JobState]):
             raise ArgumentError("state", state, f"one of {', '.join(known)} is needed")
-        condition, values = ("", []) if state is None else ("WHERE state = ?", [str(state)])
+        condition, values = ("", []) if state is None else (" AND state = ?", [str(state)])
         with self.database.read() as connection:
-            query = f"SELECT {_COLUMNS} FROM jobs {condition} ORDER BY number DESC LIMIT ?"
-            return [_job(row) for row in connection.execute(query, (*values, limit))]
+            query = f"SELECT {_COLUMNS} FROM jobs WHERE key >= ? AND key <= ?{condition} ORDER BY number DESC LIMIT ?"
+            last = prefix + chr(sys.maxunicode)
+            return [_job(row) for row in connection.execute(query, (prefix, last, *values, limit))]
 
     def cancel(self, id: str) -> bool:
         """End a job that has not ended, as failed; who works at it hears so at its next step."""
@@ -155,17 +157,18 @@ class Jobs:
         """Return the job of one of *kinds* that has waited longest, or whose worker has let its lease pass."""
         if not kinds:
             return None
+        now = self.database.dialect.now
+        due = (
+            f"SELECT id FROM jobs WHERE kind IN ({', '.join('?' * len(kinds))})"
+            f" AND (state = 'waiting' OR state = 'running' AND lease_until < {now}) ORDER BY number LIMIT 1"
+        )
+        with self.database.read() as connection:  # who looks every second keeps no writer out
+            if connection.execute(due, kinds).fetchone() is None:
+                return None
         with self.write("queue") as connection:
-            now = connection.dialect.now
             row = connection.execute(
-                f"""
-                UPDATE jobs SET state = 'running', owner = ?, attempts = attempts + 1, lease_until = {now} + ?
-                WHERE id = (
-                    SELECT id FROM jobs WHERE kind IN ({", ".join("?" * len(kinds))})
-                    AND (state = 'waiting' OR state = 'running' AND lease_until < {now})
-                    ORDER BY number LIMIT 1
-                ) RETURNING {_COLUMNS}, data
-                """,
+                f"UPDATE jobs SET state = 'running', owner = ?, attempts = attempts + 1, lease_until = {now} + ?"
+                f" WHERE id = ({due}) RETURNING {_COLUMNS}, data",
                 (owner, self.lease, *kinds),
             ).fetchone()
             if row is None:

@@ -42,6 +42,7 @@ class JobWorker:
         if not handlers:
             raise ArgumentError("handlers", handlers, "a function for at least one kind of jobs is needed")
         self._jobs, self._handlers, self._pause, self._retries = jobs, dict(handlers), pause, retries
+        self._awake = asyncio.Event()
         self.name = f"{socket.gethostname()}/{os.getpid()}/{id(self):x}"
 
     async def run(self) -> None:
@@ -53,7 +54,13 @@ class JobWorker:
                 _log.warning("jobs wait: %s", type(error).__name__)
                 worked = False
             if not worked:
-                await asyncio.sleep(self._pause)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._awake.wait(), self._pause)
+            self._awake.clear()
+
+    def wake(self) -> None:
+        """Let ``run`` look for a job at once; in its event loop."""
+        self._awake.set()
 
     async def run_all(self) -> int:
         """Work until no job waits; return how many were run."""

@@ -222,6 +222,31 @@ def test_a_taken_port_and_a_missing_memory_are_told_in_one_line(tmp_path: Path, 
     assert capsys.readouterr().err.count("\n") == 1
 
 
+async def test_an_upload_that_is_not_waited_for_is_a_job_that_only_its_user_sees(tmp_path: Path) -> None:
+    later = {"Prefer": "respond-async"}
+    async with served(tmp_path / "m.db", namespace="ana/x") as client:
+        files = [("files", ("bridge.md", b"# Bridge\n\nBridge 2 was opened in 1931.")), ("files", ("a.zip", b"PK\x03"))]
+        answer = await client.post(f"{API}/documents", files=files, headers=later)
+        assert answer.status_code == 202
+        good, bad = (job["id"] for job in answer.json())
+
+        async def ended(id: str) -> str:
+            state = "waiting"
+            while state in ("waiting", "running"):
+                state = (await client.get(f"{API}/jobs/{id}")).json()["state"]
+            return str(state)
+
+        assert await ended(good) == "done"
+        assert await ended(bad) == "failed"
+        (document,) = (await client.get(f"{API}/documents")).json()
+        assert document["source"] == "bridge.md"
+        assert {job["id"] for job in (await client.get(f"{API}/jobs")).json()} == {good, bad}
+        assert (await client.delete(f"{API}/jobs/{good}")).json()["state"] == "done"
+    async with served(tmp_path / "m.db", namespace="ana") as client:
+        assert (await client.get(f"{API}/jobs")).json() == []
+        assert (await client.get(f"{API}/jobs/{good}")).status_code == 404
+
+
 async def test_conversations_and_documents_are_read_page_by_page_asked_and_removed(tmp_path: Path) -> None:
     async with served(tmp_path / "m.db") as client:
         for text in ("My bicycle has the frame number 4711.", "The boiler is serviced in May."):

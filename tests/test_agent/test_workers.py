@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tellback.agent.assistant.server.turns import held_turn
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.agent.rate_limit import SharedRateLimit
 from tellback.memory import open_memory, run_sync
+from tellback.memory.jobs import Jobs
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import wait_until
 
@@ -42,7 +44,7 @@ def serving(address: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]
         line = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", line)
         assert found, line
-        with httpx.Client(base_url=found[0], headers={"Authorization": "Bearer " + "t" * 32}, timeout=30) as client:
+        with httpx.Client(base_url=found[0], headers={"Authorization": "Bearer " + "t" * 32}, timeout=100) as client:
             try:
                 yield process, client
             finally:
@@ -76,6 +78,43 @@ def test_a_worker_that_is_killed_loses_nothing_acknowledged_and_is_replaced(
     assert set(kept) <= set(listed)
     assert len(set(listed)) == len(listed)
     assert process.returncode == 0
+
+
+def test_an_upload_whose_worker_is_killed_in_the_middle_is_read_by_another_once(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    address = postgres.address(tmp_path)
+    memory = open_memory(address, choose_local=False)
+    jobs = Jobs(memory.database)
+    text = "\n\n".join(f"# Bridge {number}\n\nBridge {number} was opened in 19{number}." for number in range(30, 60))
+    with serving(address) as (process, client):
+        assert wait_until(lambda: len(workers_of(process)) == WORKERS)
+        client.headers["Connection"] = "close"  # each request to a worker that is there
+        client.post("/api/v1/documents", files={"files": ("first.md", b"# First")}).raise_for_status()
+        (collection,) = memory.store.namespaces()
+        with memory.database.write(lock=collection), ThreadPoolExecutor(1) as pool:  # the reading waits for its turn
+            files, headers = {"files": ("bridges.md", text.encode())}, {"Prefer": "respond-async"}
+            (job,) = client.post("/api/v1/documents", files=files, headers=headers).json()
+            assert pool.submit(wait_until, lambda: owner_of(jobs, job["id"])).result()
+            os.kill(int(pool.submit(owner_of, jobs, job["id"]).result().split("/")[1]), signal.SIGKILL)
+            pool.submit(let_lease_pass, jobs, job["id"]).result()
+        assert wait_until(lambda: client.get(f"/api/v1/jobs/{job['id']}").json()["state"] == "done")
+        assert client.get(f"/api/v1/jobs/{job['id']}").json()["attempts"] == 2
+        chunks = {document["source"]: document["chunks"] for document in client.get("/api/v1/documents").json()}
+        assert chunks["bridges.md"] == 30
+        assert memory.store.count(namespace=collection) == sum(chunks.values())
+    run_sync(memory.close())
+
+
+def owner_of(jobs: Jobs, id: str) -> str:
+    with jobs.database.read() as connection:
+        (owner,) = connection.execute("SELECT owner FROM jobs WHERE id = ?", (id,)).fetchone()
+    return str(owner)
+
+
+def let_lease_pass(jobs: Jobs, id: str) -> None:
+    with jobs.database.write(lock="lease") as connection:
+        connection.execute("UPDATE jobs SET lease_until = 0 WHERE id = ?", (id,))
 
 
 def test_workers_end_when_the_process_that_began_them_is_killed(postgres: PostgresServer, tmp_path: Path) -> None:

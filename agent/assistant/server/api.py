@@ -10,11 +10,12 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response, UploadFile
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from tellback.agent.assistant.server.accounts import Accounts, NotPermitted
 from tellback.agent.assistant.server.chat_stream import chat_stream, server_event
+from tellback.agent.assistant.server.jobs import JobItem
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.agent.desk.consent import Person
@@ -658,11 +659,19 @@ async def upload(
     files: list[UploadFile],
     collection: str = "default",
     accept: Annotated[str, Header()] = "",
+    prefer: Annotated[str, Header()] = "",
+    *,
+    request: Request,
 ) -> IngestAnswer:
     """Read uploaded files into the memory; a file of the same name takes the place of the former.
 
     Asked for ``text/event-stream``, it tells of each document as soon as it is read ("document"), and at last of all.
+    With ``Prefer: respond-async`` (RFC 7240) it answers 202 with a job for each file, to be looked up under ``/jobs``.
     """
+    if "respond-async" in prefer:
+        given = [(file.filename or "upload", await file.read()) for file in files[:_MOST]]
+        kept = await request.app.state.jobs.submit(opened, given, collection)
+        return JSONResponse([JobItem.of(job).model_dump() for job in kept], 202)  # type: ignore[return-value]
     if "text/event-stream" in accept:
         read = [(file.filename or "upload", await file.read()) for file in files[:_MOST]]  # gone once it is answered
         return StreamingResponse(_upload_events(opened, read, collection), media_type="text/event-stream")  # type: ignore[return-value]

@@ -15,10 +15,11 @@ from fastapi.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tellback.agent.assistant.server import care, problems
+from tellback.agent.assistant.server import care, jobs, problems
 from tellback.agent.assistant.server.accounts import Accounts
 from tellback.agent.assistant.server.api import memory_of_caller, router
 from tellback.agent.assistant.server.api_reference import HEADERS, STYLE, reference_page
+from tellback.agent.assistant.server.jobs import BackgroundJobs
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.proxy.endpoints import ModelEndpoints
 
@@ -51,7 +52,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
-            async with _mcp(app, accounts, stateless=workers > 1):
+            async with _mcp(app, accounts, stateless=workers > 1), app.state.jobs.working():
                 yield
         finally:
             await served.close()
@@ -67,8 +68,10 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.served, app.state.accounts, app.state.restarts = served, accounts, restarts
+    app.state.jobs = BackgroundJobs(served)
     problems.install(app)
     app.include_router(router, prefix=API)
+    app.include_router(jobs.router, prefix=API)
     app.include_router(ModelEndpoints(memory_of_caller).router)
     app.include_router(care.router, prefix=API)
     app.state.metrics = care.Metrics()

@@ -31,6 +31,7 @@ class ServedMemory:
         self.ending = asyncio.Event()
         self._open = open_memory
         self._opening: asyncio.Future[OpenedMemory] | None = None
+        self._opened = asyncio.Event()
         self._assistants: OrderedDict[_Place, asyncio.Future[Assistant]] = OrderedDict()
         self._talks: OrderedDict[tuple[_Place, str], tuple[Conversation, asyncio.Lock]] = OrderedDict()
 
@@ -38,7 +39,14 @@ class ServedMemory:
         """Return the open memory, as its owner sees it; where opening failed, the next call tries again."""
         if self._opening is None or _failed(self._opening):
             self._opening = asyncio.ensure_future(self._open())
-        return await asyncio.shield(self._opening)
+        opened = await asyncio.shield(self._opening)
+        self._opened.set()
+        return opened
+
+    async def present(self) -> OpenedMemory:
+        """Return the open memory once somebody has opened it."""
+        await self._opened.wait()
+        return await self.opened()
 
     async def assistant(self, opened: OpenedMemory) -> Assistant:
         """Return the assistant around *opened*; where it could not be made, the next call tries again."""
