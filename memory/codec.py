@@ -157,6 +157,12 @@ def from_entry(entry: Entry) -> Memory:
     for name in _TIME_FIELDS:
         if name in fields:
             plain[name] = timestamp_from_text(fields[name], fields.get(name + "_offset"))
+    scopes, metadata = dict[str, Any](), dict[str, Any]()
+    for name, value in fields.items():
+        if name.startswith("scope."):
+            scopes[name[6:]] = value
+        elif name.startswith("meta."):
+            metadata[name[5:]] = value
     return Memory(
         text=text_without_caption(entry),
         id=entry.id,
@@ -165,8 +171,8 @@ def from_entry(entry: Entry) -> Memory:
         tags=tuple(fields.get("tags", ())),
         derived_from=tuple(fields.get("derived_from", ())),
         replaces=tuple(fields.get("replaces", ())),
-        scopes={name[6:]: value for name, value in fields.items() if name.startswith("scope.")},
-        metadata={name[5:]: value for name, value in fields.items() if name.startswith("meta.")},
+        scopes=scopes,
+        metadata=metadata,
         trust=Trust(fields.get("trust", Trust.USER)),
         utterance=fields.get("utterance"),
         evidence=fields.get("evidence"),

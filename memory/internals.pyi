@@ -63,6 +63,7 @@ from .models import Actor as Actor
 from .models import MemoryChange as MemoryChange
 from .models import Operation as Operation
 from .models import UtteranceKind as UtteranceKind
+from .onnx.model_files import known_models as known_models
 from .open import restore_memory as restore_memory
 from .partitions import ARCHIVE as ARCHIVE
 from .partitions import CONVERSATION as CONVERSATION
@@ -101,5 +102,6 @@ from .write.embedding_backfill import BackfillReport as BackfillReport
 from .write.policies.base import ReplacementCandidates as ReplacementCandidates
 from .write.policies.callbacks import ReplacementJudge as ReplacementJudge
 from .write.reembed import ReembeddingProgress as ReembeddingProgress
+from .write.reembed import ReembeddingReport as ReembeddingReport
 from .write.undo import FORGET_KIND as FORGET_KIND
 from .write.undo import irreversible_reason as irreversible_reason

@@ -97,6 +97,41 @@ class ModelFiles:
         return next((pooling for mode, pooling in names.items() if modes.get(mode) is True), None)
 
 
+@dataclass(frozen=True)
+class KnownModel:
+    """Embedding model that fastembed knows by *name*: its size and licence, and whether it is on this machine."""
+
+    name: str
+    gigabytes: float
+    licence: str
+    is_here: bool
+
+    @property
+    def cost(self) -> str:
+        """Size and licence as a person reads them."""
+        return f"{self.gigabytes:g} GB, licence {self.licence}"
+
+
+def known_models() -> list[KnownModel]:
+    """Return the embedding models that fastembed knows; nothing is looked up in the network.
+
+    ``MissingExtra`` without the extra.
+    """
+    if find_spec("fastembed") is None:
+        raise MissingExtra("an ONNX model", EXTRA)
+    _disable_telemetry()
+    return [
+        KnownModel(name, float(model["size_in_GB"]), str(model["license"]), _is_cached(model))
+        for name, model in _descriptions("embedding").items()
+    ]
+
+
+def _is_cached(description: Mapping[str, Any]) -> bool:
+    """Return whether the model file is in a folder of the cache that a hub's download has made."""
+    source = str(description["sources"].get("hf") or "").replace("/", "--")
+    return any(models_folder().glob(f"models--{source}/snapshots/*/{description['model_file']}"))
+
+
 def find_model(model: str | os.PathLike[str], task: Task, *, file: str | None, download: bool) -> ModelFiles:
     """Return the files of *model*: a folder, or the name of a model that fastembed knows.
 
@@ -145,21 +180,17 @@ def _files_in(folder: Path, file: str | None) -> ModelFiles:
 
 
 def _cached_files(name: str, task: Task, *, download: bool) -> ModelFiles:
-    if task == "embedding":
-        from fastembed import TextEmbedding as ModelClass
-    else:
-        from fastembed.rerank.cross_encoder import TextCrossEncoder as ModelClass
     from loguru import logger
 
-    descriptions = {model["model"].lower(): model for model in ModelClass.list_supported_models()}
-    description = descriptions.get(name.lower())
+    model_class, descriptions = _model_class(task), _descriptions(task)
+    description = {known.lower(): description for known, description in descriptions.items()}.get(name.lower())
     if description is None:
         raise ArgumentError("model", name, f"no such folder, and fastembed knows no {task} model of that name")
     cache = models_folder()
     if not download:
         logger.disable("fastembed")  # it writes two lines to stderr about what the error below says
     try:
-        model = ModelClass(name, cache_dir=str(cache), local_files_only=not download, lazy_load=True)
+        model = model_class(name, cache_dir=str(cache), local_files_only=not download, lazy_load=True)
     except Exception as error:  # fastembed raises whatever its hubs do
         if not download:
             size = f"{description['size_in_GB']:g} GB, licence {description['license']}"
@@ -169,6 +200,21 @@ def _cached_files(name: str, task: Task, *, download: bool) -> ModelFiles:
         logger.enable("fastembed")
     folder = Path(model.model._model_dir)
     return ModelFiles(folder, description["model_file"], description["model"], _token_limit(folder))
+
+
+def _model_class(task: Task) -> Any:
+    if task == "embedding":
+        from fastembed import TextEmbedding
+
+        return TextEmbedding
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    return TextCrossEncoder
+
+
+def _descriptions(task: Task) -> dict[str, Mapping[str, Any]]:
+    """Return what fastembed says of each model for *task*, by name."""
+    return {model["model"]: model for model in _model_class(task).list_supported_models()}
 
 
 def _token_limit(folder: Path) -> int:

@@ -149,7 +149,9 @@ class NamespaceSearcher:
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.passages, abstention=abstention)
             question = analyzed.question
-            answers = np.flatnonzero(np.isin(index.links.answers.rows, rows))
+            is_found = np.zeros(len(index.ids) + 1, dtype=np.bool_)  # NO_ROW is the place behind the last
+            is_found[rows] = True
+            answers = np.flatnonzero(is_found[index.links.answers.rows])
             rows = sorted_distinct(np.concatenate([rows, answers, date_candidates(index, question, count)]))
             rows = self._admitted(analyzed, rows, query)
             silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)

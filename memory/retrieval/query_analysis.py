@@ -48,7 +48,7 @@ def detect_mentions(
     numbers_of = {form: numbers for form, numbers in forms.items() if form in small}
     if not numbers_of:
         return NameMentions(text, ())
-    lower_case = not any(letter.isupper() for letter in text)
+    lower_case = not any(map(str.isupper, text))
     mentioned: set[int] = set()
 
     def replacement(match: re.Match[str]) -> str:
@@ -64,7 +64,7 @@ def detect_mentions(
     start, end = _word_bounds(text)
     rest = re.sub(rf"{start}(?P<word>{pattern}){possessive}{end}", replacement, text, flags=re.IGNORECASE)
     rest = " ".join(rest.split())
-    return NameMentions(rest if any(letter.isalnum() for letter in rest) else text, tuple(sorted(mentioned)))
+    return NameMentions(rest if any(map(str.isalnum, rest)) else text, tuple(sorted(mentioned)))
 
 
 def _word_bounds(text: str) -> tuple[str, str]:

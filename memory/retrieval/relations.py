@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tellback.memory.analysis.people import distinct_relations, relations_of_line
-from tellback.memory.analysis.texts import NOT_FACTUAL, Trait, analyze_text
+from tellback.memory.analysis.texts import analyze_text
 from tellback.memory.codec import from_entry, text_without_caption
 from tellback.memory.results import KnownPerson
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -23,10 +23,9 @@ def relation_ids(
     index: RetrievalIndex, view: View, partition: str, validity: ValidityFilter, where: Filter | None
 ) -> list[str]:
     """Return the ids of the memories that say who is whose relative, oldest first: the user's own that hold."""
-    columns = index.columns
-    relates = (columns["statement_features"] & int(Trait.RELATES | NOT_FACTUAL)) == int(Trait.RELATES)
-    rows = np.flatnonzero(index.alive.rows & relates & ~columns["assistant"])
-    rows = rows[index.spoken_alone(columns["speaker"][rows]) & ~validity.hidden(index, rows)]
+    rows = index.relating()
+    if len(rows):
+        rows = rows[index.spoken_alone(index.columns["speaker"][rows]) & ~validity.hidden(index, rows)]
     rows = rows[np.argsort(index.statement_times(rows), kind="stable")][-_MOST_MEMORIES:]
     ids = [index.ids[row] for row in rows.tolist()]
     if where is None or not ids:

@@ -7,11 +7,12 @@ in a worker thread. ``search`` and the other synchronous methods work on one vie
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import TypeAlias, TypeVar, Unpack
 
 import numpy as np
 
@@ -80,8 +81,11 @@ from tellback.vectorstore import (
 )
 
 T = TypeVar("T")
+_Wanted: TypeAlias = tuple[tuple[str, ...], bool]
 _EXTRA_CANDIDATES = 20
 _LIST_FACTOR = 2
+_KNOWN_PARTITIONS = 1000
+"""Partitions whose relations are kept; those of the one used the longest time ago go first."""
 _NAMES_WEIGHT, _ROLES_WEIGHT = 1.0, 0.25
 """Weights of a question with names for roles, and with roles for names: a name says more than a role."""
 NEAR_BEST_SHARE = 0.6
@@ -120,6 +124,8 @@ class Retriever:
         self._zone = zone
         self._counter = counter or default_counter()
         self._user_name = user_name
+        self._known_relations: dict[str, dict[str, tuple[int, list[Relation]]]] = {}
+        """What memories say who is whose relative, with their revisions, by partition and id."""
         self._searcher: NamespaceSearcher | None = None
         lifecycle_store = lifecycle_of(store)
         analyzer = Analyzer() if lifecycle_store is None else lifecycle_store.analyzer
@@ -245,32 +251,56 @@ class Retriever:
 
     def people(self, namespace: str, where: Filter | None = None) -> list[KnownPerson]:
         """Return who is whose relative, as the memories of *namespace* say that hold now, the newest first."""
-        validity = ValidityFilter(to_aware(self._clock(), self._zone))
-        partition = store_namespace(namespace, CONVERSATION)
-        return [
-            person for entry in reversed(self._relating(partition, validity, where)) for person in known_people(entry)
-        ]
-
-    def _relating(self, partition: str, validity: ValidityFilter, where: Filter | None) -> list[Entry]:
-        """Return the entries of *partition* that say who is whose relative, oldest first."""
         if self._searcher is None:
             return []
+        validity = ValidityFilter(to_aware(self._clock(), self._zone))
+        partition = store_namespace(namespace, CONVERSATION)
+        with self._relating(partition, validity, where) as (view, revisions):
+            entries = view.get(list(reversed(revisions)), namespace=partition)
+        return [person for entry in entries if entry is not None for person in known_people(entry)]
+
+    def _relations(self, partition: str, validity: ValidityFilter, where: Filter | None) -> list[Relation]:
+        """Return the relations that *partition* tells of, oldest first; each memory is read once."""
+        with self._relating(partition, validity, where) as (view, revisions):
+            before = self._known_relations.pop(partition, {})
+            known = {id: found for id, found in before.items() if revisions.get(id) == found[0]}
+            missing = [id for id in revisions if id not in known]
+            for entry in view.get(missing, namespace=partition) if missing else ():
+                if entry is not None:
+                    people = known_people(entry)
+                    known[entry.id] = entry.revision, [Relation(one.name, one.role, one.kin) for one in people]
+        if known:
+            self._known_relations[partition] = known
+        while len(self._known_relations) > _KNOWN_PARTITIONS:
+            self._known_relations.pop(next(iter(self._known_relations)), None)
+        return [relation for id in revisions if id in known for relation in known[id][1]]
+
+    @contextmanager
+    def _relating(
+        self, partition: str, validity: ValidityFilter, where: Filter | None
+    ) -> Iterator[tuple[View, dict[str, int]]]:
+        """Yield a view of *partition*, and the memories there that say who is whose relative: revision by id, oldest
+        first. There are none in a partition that is too large for an index of all."""
+        assert self._searcher is not None
         indexes = self._searcher.indexes
         with indexes.store.view([partition]) as view:
             if not view.in_memory(namespace=partition):
-                return []  # too large for an index of all
+                yield view, {}
+                return
             with indexes.index(view, partition, conversation=True) as index:
                 ids = relation_ids(index, view, partition, validity, where)
-            return [entry for entry in view.get(ids, namespace=partition) if entry is not None]
+                revisions = {id: index.revision(id) for id in ids}
+            yield view, revisions
 
     def _with_counterparts(self, query: Query) -> QueryVariant | None:
         """Return the question with names for roles, else with roles for names, as the caller's memories tell them."""
-        if CONVERSATION not in query.partitions:
+        if CONVERSATION not in query.partitions or self._searcher is None:
             return None
         where = combine_filters(caller_filters(query))
         partitions = [store_namespace(namespace, CONVERSATION) for namespace in query.namespaces]
-        entries = [entry for name in partitions for entry in self._relating(name, query.validity, where)]
-        known = [Relation(one.name, one.role, one.kin) for entry in entries for one in known_people(entry)]
+        known = [relation for name in partitions for relation in self._relations(name, query.validity, where)]
+        if not known:
+            return None
         if (by_name := with_names(query.search_text, known)) is not None:
             return QueryVariant(by_name, _NAMES_WEIGHT)
         by_role = with_roles(query.search_text, known)
@@ -315,7 +345,7 @@ class Retriever:
         query = Query.of(
             question, k, options, now=to_aware(self._clock(), self._zone), zone=self._zone, counter=self._counter
         )
-        context = checked_text_list(options.get("context", ()), "context")
+        context = tuple(checked_text_list(options.get("context", ()), "context"))
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
         wording = expanded.text
         if self._user_name is not None:
@@ -323,28 +353,40 @@ class Retriever:
         as_user = (f"asked of you: {wording}",) if wording != expanded.text else ()
         text, excluded = remove_exclusions(wording, self._lexicon, self._terms)
         aside = excluded_terms(wording, self._lexicon, self._terms) if excluded else frozenset()
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text, excluded=aside))
-        context = follow_up_context(query.text, context, self._lexicon, self._terms)
-        query = replace(query, context=context, variants=expanded.variants)
-        by_relation = await asyncio.to_thread(self._with_counterparts, query)
-        if by_relation is not None:
-            query = replace(query, variants=(*query.variants, by_relation))
-        query, embedding_notes = await self._embedded(query)
-        leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
+        query = replace(query, text=text, excluded=aside, context=context, variants=expanded.variants)
+        query, wanted, shortened, too = await asyncio.to_thread(self._completed, query)
+        query, embedding_notes = await self._embedded(query, wanted)
+        leaning = (f"asked together with what it leans on: {' / '.join(query.context)}",) if query.context else ()
         cut = tuple(note for note in (excluded, shortened) if note is not None)
-        too = () if by_relation is None else (f"asked too: {by_relation.text}",)
         notes = RecallNotes((*leaning, *as_user, *expanded.notes, *too, *cut)) + RecallNotes.of_failures(
             expanded.failures
         )
         return query, notes + embedding_notes
 
-    async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:
+    def _completed(self, query: Query) -> tuple[Query, _Wanted, str | None, tuple[str, ...]]:
+        """Return *query* shortened, with what it leans on and its wording by relation, what to embed of it, and notes.
+
+        In a thread: all that is read before the question is embedded.
+        """
+        query, shortened = self._shorten(query)
+        query = replace(query, context=follow_up_context(query.text, query.context, self._lexicon, self._terms))
+        by_relation = self._with_counterparts(query)
+        if by_relation is None:
+            return query, self._wanted(query), shortened, ()
+        query = replace(query, variants=(*query.variants, by_relation))
+        return query, self._wanted(query), shortened, (f"asked too: {by_relation.text}",)
+
+    def _wanted(self, query: Query) -> _Wanted:
+        """Return the texts of *query* to embed, and whether its own texts are compared with passages too."""
+        is_of_both = set(query.partitions) != {DOCUMENTS} and self._embedding.has_passages
+        return self.texts_to_embed(query), is_of_both and self._has_documents(query)
+
+    async def _embedded(self, query: Query, wanted: _Wanted | None = None) -> tuple[Query, RecallNotes]:
         """Return *query* with its vectors, and a note where it must do with words alone."""
         alone = DOCUMENTS if set(query.partitions) == {DOCUMENTS} else CONVERSATION
-        texts = await asyncio.to_thread(self.texts_to_embed, query)
+        texts, is_of_both = await asyncio.to_thread(self._wanted, query) if wanted is None else wanted
         passages = embedded = await self._embedding.queries(texts, partition=alone)
-        has_both = alone == CONVERSATION and embedded.vectors and self._embedding.has_passages
-        if has_both and await asyncio.to_thread(self._has_documents, query):
+        if is_of_both and embedded.vectors:
             passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
         notes = RecallNotes.of_embedding(embedded)
         if passages is not embedded:
@@ -519,8 +561,11 @@ def _score_targets(
 def _fetch_entries(view: View, page: Sequence[RankedCandidate]) -> list[Entry | None]:
     """Return the entries of the candidates of *page*, read namespace by namespace."""
     entries: dict[tuple[str, str], Entry | None] = {}
-    for namespace in dict.fromkeys(candidate.source.namespace for candidate in page):
-        ids = [candidate.id for candidate in page if candidate.source.namespace == namespace]
-        of_namespace = view.get(ids, namespace=namespace)
+    for namespace in dict.fromkeys([candidate.source.namespace for candidate in page]):
+        of_page = [candidate for candidate in page if candidate.source.namespace == namespace]
+        known = of_page[0].source.entries
+        ids = [candidate.id for candidate in of_page if candidate.id not in known]
+        entries.update({(namespace, id): entry for id, entry in known.items()})
+        of_namespace = view.get(ids, namespace=namespace) if ids else []
         entries.update({(namespace, id): entry for id, entry in zip(ids, of_namespace, strict=True)})
     return [entries[candidate.source.namespace, candidate.id] for candidate in page]

@@ -78,11 +78,15 @@ def _fetch_hits(
     """Yield the hits of *ranked* that still exist; the first page has *k* of them, each further one is larger."""
     size = k
     start = 0
+    parsed: dict[str, tuple[str, str, str | None]] = {}
     while start < len(ranked) and size:
         page = ranked[start : start + size]
         for candidate, entry in zip(page, fetch(page), strict=True):
             if entry is not None:
-                namespace, partition, _ = parse_store_namespace(candidate.source.namespace)
+                store_name = candidate.source.namespace
+                if store_name not in parsed:
+                    parsed[store_name] = parse_store_namespace(store_name)
+                namespace, partition, _ = parsed[store_name]
                 yield Hit(
                     from_entry(entry),
                     candidate.score,
@@ -113,9 +117,11 @@ class Deduplicator:
 
     def duplicate_of(self, hit: _HitWords) -> str | None:
         """Return the id of the packed hit that *hit* repeats, None for none."""
-        id = next((self._id_of_mark[mark] for mark in hit.marks if mark in self._id_of_mark), None)
-        if id is not None or not hit.is_long:
-            return id
+        for mark in hit.marks:
+            if mark in self._id_of_mark:
+                return self._id_of_mark[mark]
+        if not hit.is_long:
+            return None
         return next((other.id for other in self._long_texts.get(hit.voice, ()) if hit.nearly_equals(other)), None)
 
     def add(self, hit: _HitWords) -> None:

@@ -21,10 +21,12 @@ import pytest
 
 from tellback.agent.assistant.cli.app import run_command_line
 from tellback.agent.assistant.config import AssistantSettings, ConfigurationError
+from tellback.agent.assistant.config_file import write_settings
 from tellback.agent.assistant.wiring import make_embedder
 from tellback.agent.testing import OllamaServer, RawReply, RecordedRequest
 from tellback.memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
 from tellback.memory.embedders.probe_pairs import PROBE_TEXTS
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from tellback.agent.assistant.cli import main; main()"]
@@ -322,6 +324,59 @@ def test_an_onnx_model_in_a_folder_is_an_embedder_and_its_missing_file_is_named(
     failed = tellback("recall", "Where is the archive?")
     assert failed.code == 2
     assert "tokenizer.json" in failed.err
+
+
+def test_an_embedder_is_chosen_by_one_command_and_left_again_by_the_same(tellback, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
+    from tests.support.onnx_models import write_embedding_model
+
+    write_settings(tmp_path / "config.toml", {"embedder": "static"})
+    monkeypatch.setenv("TELLBACK_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.delenv("TELLBACK_EMBEDDER", raising=False)
+    assert tellback("remember", "The archive is in Turin.").code == 0
+    before, folder = tellback("doctor").out, str(write_embedding_model(tmp_path / "model"))
+    chosen = tellback("config", "embedder", folder)
+    assert "1 entry embedded with onnx/" in chosen.out
+    assert "the way back: tellback config embedder static" in chosen.err
+    assert tellback("config", "get", "embedder").out == f"onnx:{folder}\n"
+    assert "Turin" in tellback("recall", "Where is the archive?").out
+    assert "in the background" in tellback("config", "embedder", "static", "--background").out
+    assert wait_until(lambda: tellback("config", "get", "embedder").out == "static\n")
+    assert [line for line in tellback("doctor").out.splitlines() if "embedder:" in line] == [
+        line for line in before.splitlines() if "embedder:" in line
+    ]
+
+
+def test_a_model_that_cannot_be_used_leaves_the_memory_and_its_setting(tellback, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
+    write_settings(tmp_path / "config.toml", {"embedder": "static"})
+    monkeypatch.setenv("TELLBACK_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.delenv("TELLBACK_EMBEDDER", raising=False)
+    assert tellback("remember", "The archive is in Turin.").code == 0
+    failed = tellback("--offline", "config", "embedder", "BAAI/bge-small-en-v1.5")
+    assert (failed.code, "offline" in failed.err) == (2, True)
+    assert "no such folder" in tellback("config", "embedder", "nobody/knows-it").err
+    assert tellback("config", "get", "embedder").out == "static\n"
+    assert "Turin" in tellback("recall", "Where is the archive?").out
+
+
+def test_the_list_of_stronger_embedders_names_size_licence_and_languages(tellback, monkeypatch, tmp_path) -> None:
+    pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
+    models = {model.pop("name"): model for model in tellback("config", "embedder", "--json").json["models"]}
+    assert models["BAAI/bge-small-en-v1.5"] == {
+        "gigabytes": 0.067, "licence": "mit", "languages": "English", "here": False,
+    }  # fmt: skip
+    assert len(models) == 7
+    assert not [name for name, model in models.items() if model["licence"] not in ("mit", "apache-2.0")]
+
+
+def test_a_missing_extra_of_an_embedder_prints_its_install_line(tellback, monkeypatch) -> None:
+    pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
+    from tellback.memory.onnx import model_files
+
+    monkeypatch.setattr(model_files, "find_spec", lambda name: None)
+    assert "encoder]" in tellback("config", "embedder").err
 
 
 def test_a_configured_reranker_scores_the_hits_of_a_recall(tellback, tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""Prompts of eleven situations, compared with the files in ``golden_prompts``, which were reviewed.
+"""Prompts of twelve situations, compared with the files in ``golden_prompts``, which were reviewed.
 
 ``python -m tests.support.golden_prompts`` writes them anew.
 """

@@ -95,6 +95,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         **{name: f"config:{name}_setting" for name in ("get", "set", "unset")},
         "path": "config:show_path",
         "models": "config:list_models",
+        "embedder": "embedder:choose_embedder",
         "rights": "rights:grant",
         "users": "app:users_app",
     },

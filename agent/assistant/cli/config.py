@@ -105,14 +105,14 @@ def set_setting(
         if name == "lines":
             _confirm_line_client(value)
         write_settings(configuration.path, {name: value})
-        _report_change(context, name, str(configuration.path), json=json)
+        report_change(context, name, str(configuration.path), json=json)
         return
     from tellback.agent.assistant.key_store import keep_key, kept_in, keys_path
 
     endpoint, file = configuration.settings.endpoint_of(name), keys_path(configuration.path)
     key = keep_key(file, endpoint, value)
     write_settings(configuration.path, {name: None})
-    _report_change(context, name, f"for {_shown_address(endpoint)}, in {kept_in(file, key)}", json=json)
+    report_change(context, name, f"for {_shown_address(endpoint)}, in {kept_in(file, key)}", json=json)
 
 
 def _confirm_line_client(value: str) -> None:
@@ -141,7 +141,7 @@ def unset_setting(context: typer.Context, name: NameArgument, json: JsonOption =
         changed |= remove_key(keys_path(configuration.path), endpoint)
     if not changed:
         print_note(f"{name} is not set in {configuration.path}")
-    _report_change(context, name, str(configuration.path), json=json)
+    report_change(context, name, str(configuration.path), json=json)
 
 
 def show_path(context: typer.Context, json: JsonOption = False) -> None:
@@ -197,7 +197,7 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
         print_text(f"{_shown_address(settings.model_endpoint.url)} has no models")
 
 
-def _report_change(context: typer.Context, name: str, place: str, *, json: bool) -> None:
+def report_change(context: typer.Context, name: str, place: str, *, json: bool) -> None:
     """Print the value that holds now, and in which *place* it was written; note an option or a variable that wins."""
     configuration = global_options(context).configuration()
     setting = _shown_setting(configuration, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,7 +17,7 @@ import typer
 from tellback.agent.assistant.cli.command_context import GlobalOptions, global_options, run
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_labelled, print_note, print_text, shown_path
-from tellback.agent.assistant.cli.prompts import ask_line, confirm, read_text_argument
+from tellback.agent.assistant.cli.prompts import ask_line, ask_on_terminal, confirm, read_text_argument
 from tellback.agent.assistant.cli.set_up_lines import ask_line_client
 from tellback.agent.assistant.cli.set_up_model import ModelChoice, choose_model, default_model, named_model
 from tellback.agent.assistant.cli.waiting import WaitingStatus
@@ -109,6 +110,8 @@ def set_up(
     if (language := options.flags.get("language")) is not None:
         values["language"] = _known_language(language)
     _write(configuration, values, model)
+    if asks and not is_first_chat and not settings.offline and settings.embedder == "auto":
+        _offer_embedder(options)
     after = options.configuration(may_be_missing=True)
     if options.json:
         _print_object(after, servers, values, warning)
@@ -170,6 +173,20 @@ def _ask_setting(name: str, question: str, suggested: str | None) -> str | None:
             print_note(error.expected)
         else:
             return None if value is None else str(value)
+
+
+def _offer_embedder(options: GlobalOptions) -> None:
+    """Ask for a stronger embedder, where the extra that runs one is installed, and change to it."""
+    if find_spec("fastembed") is None:
+        return
+    from tellback.agent.assistant.cli.embedder import STRONGER_MODELS, change_embedder
+
+    print_note("A stronger embedder can be fetched, which finds more in other words and takes more time for each text:")
+    for number, (name, languages) in enumerate(STRONGER_MODELS.items(), 1):
+        print_note(f"  {number}  {name} ({languages})")
+    answer = ask_on_terminal("Which number (Enter: none):")
+    if answer.isdecimal() and 0 < int(answer) <= len(STRONGER_MODELS):
+        change_embedder(options, list(STRONGER_MODELS)[int(answer) - 1], asks=True)
 
 
 def _ask_language(suggested: str | None) -> str | None:

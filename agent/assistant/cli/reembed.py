@@ -11,7 +11,8 @@ from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from tellback.memory.internals import ReembeddingProgress
+    from tellback.memory import Embedder, LongTermMemory
+    from tellback.memory.internals import ReembeddingProgress, ReembeddingReport
 
 
 def reembed(
@@ -58,20 +59,34 @@ def reembed(
                 f"no embedder is set: local ({local}), ollama:MODEL, onnx:MODEL or openai:MODEL",
                 param_hint="TELLBACK_EMBEDDER",
             )
-        with progress_bar("embedding", quiet=json or quiet) as advance:
-
-            def on_progress(step: ReembeddingProgress) -> None:
-                advance(step.done, step.total, "")
-
-            try:
-                target = make_reembedding_target(opened.settings)
-                report = run(opened.memory.reembed(target, switch=not no_switch, again=again, on_progress=on_progress))
-            except KeyboardInterrupt:
-                print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
-                raise
+        target = make_reembedding_target(opened.settings)
+        report = embedded_anew(opened.memory, target, switch=not no_switch, again=again, quiet=json or quiet)
     if json:
         print_json(report)
         return
+    print_report(report)
+
+
+def embedded_anew(
+    memory: LongTermMemory, target: Embedder | None, *, switch: bool = True, again: bool = False, quiet: bool
+) -> ReembeddingReport:
+    """Embed everything in *memory* with *target* (None: its own embedder), with a bar unless *quiet*."""
+    with progress_bar("embedding", quiet=quiet) as advance:
+
+        def on_progress(step: ReembeddingProgress) -> None:
+            advance(step.done, step.total, "")
+
+        try:
+            return run(memory.reembed(target, switch=switch, again=again, on_progress=on_progress))
+        except KeyboardInterrupt:
+            print_note(
+                "what was embedded so far is kept: the same command goes on, `tellback reembed --abandon` drops it"
+            )
+            raise
+
+
+def print_report(report: ReembeddingReport) -> None:
+    """Print how many entries were embedded, and by what."""
     if report.already:
         print_text(f"nothing to do: everything has vectors of {report.space}")
         return

@@ -240,6 +240,7 @@ class RecordColumns:
 
     def __init__(self) -> None:
         self._values = GrowableArray(_AS_BYTES)
+        self._rows: NDArray[np.void] | None = None
 
     def __len__(self) -> int:
         return len(self._values)
@@ -247,14 +248,18 @@ class RecordColumns:
     @property
     def rows(self) -> NDArray[np.void]:
         """All rows (``RECORD_DTYPE``)."""
-        return self._values.rows.view(RECORD_DTYPE)
+        if self._rows is None:
+            self._rows = self._values.rows.view(RECORD_DTYPE)
+        return self._rows
 
     def make_room(self, more: int) -> None:
         """Make room for *more* rows."""
+        self._rows = None
         self._values.make_room(more)
 
     def extend(self, values: NDArray[np.void]) -> None:
         """Add the rows *values*."""
+        self._rows = None
         self._values.extend(values.view(_AS_BYTES))
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.memory.analysis.texts import NOT_FACTUAL, Trait
 from tellback.memory.embedders.protocol import WordVectors
 from tellback.memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
 from tellback.memory.retrieval.index.record_batch import (
@@ -77,6 +79,8 @@ class RetrievalIndex:
         self._subjects: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
         self._monologues: NDArray[np.bool_] | None = None
+        self._between_people: dict[int, bool] = {}
+        self._relating: NDArray[np.int64] | None = None
         self._starts.append(0)
         self._mark_starts.append(0)
 
@@ -110,7 +114,8 @@ class RetrievalIndex:
 
     def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
         """Return the rows of *ids*, in their order, without unknown ones."""
-        return np.array([self._rows[id] for id in ids if id in self._rows], dtype=np.int64)
+        rows = np.array(list(map(self._rows.get, ids, repeat(-1))), dtype=np.int64)
+        return rows[rows >= 0]
 
     def revision(self, id: str) -> int:
         """Return the revision of the entry *id* that the index holds, 0 for an unknown id."""
@@ -122,8 +127,11 @@ class RetrievalIndex:
 
     def between_people(self, session: int) -> bool:
         """Return whether more than one person spoke in *session*; assistants are none."""
-        people = [number for number in self.participants.speakers(session) if not self._assistants[number]]
-        return len(people) > 1
+        known = self._between_people.get(session)
+        if known is None:
+            people = [number for number in self.participants.speakers(session) if not self._assistants[number]]
+            known = self._between_people[session] = len(people) > 1
+        return known
 
     def monologues(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of *rows* stand in a session of the user alone: each says something of its own there."""
@@ -137,6 +145,14 @@ class RetrievalIndex:
     def topics(self, row: int) -> frozenset[str]:
         """Return what *row* is about by its line, whose parts are joined by ";"; none that is a plan or a joke."""
         return self._topics[int(self.columns["line"][row])]
+
+    def relating(self) -> NDArray[np.int64]:
+        """Return the rows that say who is whose relative and hold, an assistant's left out."""
+        if self._relating is None:
+            columns = self.columns
+            relates = (columns["statement_features"] & int(Trait.RELATES | NOT_FACTUAL)) == int(Trait.RELATES)
+            self._relating = np.flatnonzero(self.alive.rows & relates & ~columns["assistant"])
+        return self._relating
 
     def spoken_alone(self, speakers: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Return which of *speakers* are one person's: nobody, the user, or the only one with a name."""
@@ -248,7 +264,8 @@ class RetrievalIndex:
 
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
         """Add *rows* to all counts of the namespace, or subtract them with *sign* -1."""
-        self._aliases = self._monologues = None
+        self._aliases = self._monologues = self._relating = None
+        self._between_people.clear()
         columns = self.fields(rows)
         bounded = columns["disabled"]
         for name in ("valid_from", "valid_to", "expires_at"):

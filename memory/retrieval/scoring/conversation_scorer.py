@@ -7,7 +7,7 @@ for which, and how much, is in ``weights.json``; each is there because it gained
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,6 +55,7 @@ from tellback.memory.retrieval.scoring.soft_matching import (
     weighted_sum,
     word_match,
 )
+from tellback.vectorstore.internals import sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -221,7 +222,13 @@ def _with_currency(
     if len(best) < 2:
         return candidates
     asks_past = _asks_past(query)
-    statements = _statements(query, features.rows[best], totals[best] / totals[best].max())
+    rows, vectors = features.rows[best], list[NDArray[np.float32] | None]([None] * len(best))
+    if query.profile.has_heads and query.vector is not None:
+        ids = query.ids(rows)
+        entries = dict(zip(ids, query.view.get(ids, namespace=query.namespace), strict=True))
+        candidates = replace(candidates, entries=entries)  # the same are likely to be the hits
+        vectors = [None if entry is None else entry.vector for entry in entries.values()]
+    statements = _statements(query, rows, vectors, totals[best] / totals[best].max())
     parts = dict(candidates.parts)
     for name, values in currency_features(statements).items():
         if values.any():
@@ -262,12 +269,10 @@ def _claim(query: NamespaceQuery, row: int, time: int) -> Claim:
     return Claim.of_traits(kept, traits, subject, index.topics(row), time)
 
 
-def _statements(query: NamespaceQuery, rows: Rows, relevance: Floats) -> Statements:
+def _statements(
+    query: NamespaceQuery, rows: Rows, vectors: Sequence[NDArray[np.float32] | None], relevance: Floats
+) -> Statements:
     times = query.index.statement_times(rows)
-    vectors: list[NDArray[np.float32] | None] = [None] * len(rows)
-    if query.profile.has_heads and query.vector is not None:
-        entries = query.view.get(query.ids(rows), namespace=query.namespace)
-        vectors = [None if entry is None or entry.vector is None else np.asarray(entry.vector) for entry in entries]
     return Statements(
         relevance,
         times,
@@ -394,11 +399,15 @@ def _word_matches(index: RetrievalIndex, rows: Rows, words: QuestionTerms) -> tu
         return np.zeros(len(rows)), np.zeros(len(rows))
     answered = index.links.answers.rows[rows].astype(np.int64)
     has_question = answered != NO_ROW
-    match = word_match(words, rows, index)
-    with_question = match.copy()
-    if has_question.any():
-        with_question[has_question] = np.maximum(match[has_question], word_match(words, answered[has_question], index))
-    return weighted_sum(with_question, words), weighted_sum(match, words)
+    every = sorted_distinct(np.concatenate([rows, answered[has_question]]))
+    of_every = word_match(words, every, index)
+    match = of_every[np.searchsorted(every, rows)]
+    stated = weighted_sum(match, words)
+    if not has_question.any():
+        return stated, stated
+    of_question = of_every[np.searchsorted(every, answered[has_question])]
+    match[has_question] = np.maximum(match[has_question], of_question)
+    return weighted_sum(match, words), stated
 
 
 def _answered_question_scores(

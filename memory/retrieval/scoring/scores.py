@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tellback.vectorstore import Entry
+
 Floats = NDArray[np.float64]
 _MIN_TOPIC = 0.01
 
@@ -29,7 +31,7 @@ class ScoredCandidates:
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
     which may have changed the first hit to that of the first hit. *is_near*: the best candidate is near enough to be
     shown where there is doubt. *is_likely*: the first rather answers than not. *asks_several*: the question asks for a
-    list.
+    list. *entries* were read to score them: those of the best, by id, None for one that is gone.
     """
 
     namespace: str
@@ -43,6 +45,7 @@ class ScoredCandidates:
     is_near: bool = True
     asks_several: bool = False
     is_likely: bool = True
+    entries: Mapping[str, Entry | None] = field(default_factory=dict)
 
     def totals(self) -> Floats:
         """Return the score of each id: the sum of its parts, always in the same order."""
@@ -104,8 +107,9 @@ def merge_ranked(sources: Sequence[ScoredCandidates], count: int) -> list[Ranked
     for source in sources:
         totals = source.totals()
         positions = top_positions(source.ids, totals, count)
-        ranked.extend(RankedCandidate(float(totals[i]), source.ids[i], source, i) for i in positions)
-    ranked.sort(key=lambda candidate: (-candidate.score, candidate.id, candidate.source.namespace))
+        ranked += [RankedCandidate(float(totals[i]), source.ids[i], source, i) for i in positions]
+    if len(sources) > 1:  # those of one are in order
+        ranked.sort(key=lambda candidate: (-candidate.score, candidate.id, candidate.source.namespace))
     return ranked[:count]
 
 
