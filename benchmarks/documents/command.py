@@ -30,9 +30,6 @@ def add_command(commands: Any) -> None:
     command.add_argument(
         "--root", type=Path, default=Path("/"), help=f"where {', '.join(PACKAGES)} are installed, or were unpacked"
     )
-    command.add_argument(
-        "--folders", type=Path, help=f"a folder with {', '.join(FOLDERS)} instead, in any format that is read"
-    )
     command.add_argument("--work", type=Path, help="keep the memory files here, and use those that are there")
     command.add_argument(
         "--passages",
@@ -48,9 +45,7 @@ def add_command(commands: Any) -> None:
 
 
 def _run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
-    folders = {
-        name: given.folders / name if given.folders else given.root / FOLDERS[name] for name in given.only or FOLDERS
-    }
+    folders = {name: given.root / FOLDERS[name] for name in given.only or FOLDERS}
     missing = [str(folder) for folder in folders.values() if not folder.is_dir()]
     if missing:
         raise ValueError(f"not there: {', '.join(missing)}; the packages are {', '.join(PACKAGES)}")

@@ -93,13 +93,18 @@ class RetrieveRow(_Line):
     rss: int = 0
 
 
-class AnswerRow(_Line):
-    """One answer within *k* hits and *tokens*: lines of its context, text, the quoted id, tokens of the reader."""
+class _OfQuestion(_Line):
+    """What a question got within *k* hits and *tokens*."""
 
     question: str
     k: int
     tokens: int
     error: str
+
+
+class AnswerRow(_OfQuestion):
+    """One answer within *k* hits and *tokens*: lines of its context, text, the quoted id, tokens of the reader."""
+
     context: int = 0
     answer: str = ""
     quoted: str = ""
@@ -108,13 +113,9 @@ class AnswerRow(_Line):
     output: int = 0
 
 
-class JudgeRow(_Line):
+class JudgeRow(_OfQuestion):
     """One verdict on the answer of *k* and *tokens*: 1 or 0, the share of repeats that agree, the words' F1."""
 
-    question: str
-    k: int
-    tokens: int
-    error: str
     right: float = 0.0
     agree: float = 1.0
     f1: float = 0.0

@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.scale import made_up
 from tellback.memory import FunctionEmbedder, LongTermMemory, Memory, open_memory
 from tellback.memory.internals import CONVERSATION, ServerIndexes, store_namespace, to_entry
+from tellback.vectorstore import Entry
 
 _SKEW = 1.1
 _MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,18 +44,22 @@ def load(address: str, tenants: int, memories: int) -> dict[str, float]:
     memory = open_server(address)
     begun, written = time.perf_counter(), 0
     for tenant, size in enumerate(sizes(tenants, memories)):
-        rows = zip(made_up.texts(size, tenant), made_up.vectors(size, tenant), strict=True)
-        entries = [
-            to_entry(Memory(text, f"t{tenant}m{place}", recorded_at=_MOMENT), vector=vector)
-            for place, (text, vector) in enumerate(rows)
-        ]
         if memory.store.space is None:
             asyncio.run(memory.remember("The first one names the space.", namespace="space"))
-        memory.store.upsert(entries, namespace=store_namespace(f"tenant{tenant}", CONVERSATION))
+        memory.store.upsert(entries(size, tenant), namespace=store_namespace(f"tenant{tenant}", CONVERSATION))
         written += size
     taken = time.perf_counter() - begun
     asyncio.run(memory.close())
     return {"tenants": tenants, "memories": written, "load_s": taken}
+
+
+def entries(count: int, seed: int) -> list[Entry]:
+    """Return *count* memories with made-up vectors, as they lie in a store."""
+    rows = zip(made_up.texts(count, seed), made_up.vectors(count, seed), strict=True)
+    return [
+        to_entry(Memory(text, f"{seed}m{place}", recorded_at=_MOMENT), vector=vector)
+        for place, (text, vector) in enumerate(rows)
+    ]
 
 
 def traffic(address: str, tenants: int, *, clients: int, seconds: float) -> dict[str, float]:
@@ -123,12 +128,7 @@ def load_without_end(address: str) -> None:
     """Write into a namespace of its own until the process is ended."""
     memory = open_server(address)
     for batch in range(1_000_000):
-        rows = zip(made_up.texts(1000, batch), made_up.vectors(1000, batch), strict=True)
-        entries = [
-            to_entry(Memory(text, f"n{batch}m{place}", recorded_at=_MOMENT), vector=vector)
-            for place, (text, vector) in enumerate(rows)
-        ]
-        memory.store.upsert(entries, namespace=store_namespace("neighbour", CONVERSATION))
+        memory.store.upsert(entries(1_000, batch), namespace=store_namespace("neighbour", CONVERSATION))
 
 
 def homes(address: str, folder: Path, *, memories: int, questions: int) -> dict[str, float]:

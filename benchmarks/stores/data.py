@@ -32,7 +32,7 @@ class About:
 
 
 class Data:
-    """The rows that ``write`` put into *folder*; the vectors are mapped, the texts read as they are asked for."""
+    """The rows that ``write`` put into *folder*; the vectors are mapped."""
 
     def __init__(self, folder: Path) -> None:
         self.about = About(**json.loads((folder / "about.json").read_text("utf-8")))
@@ -40,18 +40,12 @@ class Data:
         self.queries: NDArray[np.float32] = np.load(folder / "queries.npy")
         self.kinds: NDArray[np.uint8] = np.load(folder / "kinds.npy")
         self.questions: list[str] = json.loads((folder / "questions.json").read_text("utf-8"))
-        self._ends: NDArray[np.int64] = np.load(folder / "ends.npy")
-        self._texts = np.memmap(folder / "texts.bin", np.uint8, "r")
+        self.texts: list[str] = json.loads((folder / "texts.json").read_text("utf-8"))
 
     def row(self, at: int, *, text: bool = True) -> Row:
         """Return row *at*; from n on they are the extra ones."""
         metadata: dict[str, Any] = {"kind": KINDS[self.kinds[at]], "session": f"s{at % 200}", "ts": at}
-        return Row(id_of(at), np.array(self.vectors[at]), self.text(at) if text else "", metadata)
-
-    def text(self, at: int) -> str:
-        """Return the text of row *at*."""
-        start = 0 if at == 0 else int(self._ends[at - 1])
-        return self._texts[start : int(self._ends[at])].tobytes().decode()
+        return Row(id_of(at), np.array(self.vectors[at]), self.texts[at] if text else "", metadata)
 
     def batches(self, size: int, *, text: bool = True) -> Iterator[list[Row]]:
         """Yield the first n rows in lists of *size*."""
@@ -75,12 +69,10 @@ def write(
 ) -> None:
     """Write the rows of a run, kinds drawn by the seed in their exact shares."""
     folder.mkdir(parents=True, exist_ok=True)
-    encoded = [text.encode() for text in texts]
     np.save(folder / "vectors.npy", vectors)
     np.save(folder / "queries.npy", queries)
     np.save(folder / "kinds.npy", _kinds(about, len(vectors)))
-    np.save(folder / "ends.npy", np.cumsum([len(text) for text in encoded], dtype=np.int64))
-    (folder / "texts.bin").write_bytes(b"".join(encoded))
+    (folder / "texts.json").write_text(json.dumps(list(texts)), "utf-8")
     (folder / "questions.json").write_text(json.dumps(list(questions)), "utf-8")
     (folder / "about.json").write_text(json.dumps(asdict(about)), "utf-8")
 

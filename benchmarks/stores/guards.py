@@ -10,6 +10,8 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
 from time import perf_counter
 
@@ -24,37 +26,33 @@ _ROUNDS, _CALLS = 5, 24
 _AT_ONCE = 1_000
 
 
-def namespaces(folder: Path, count: int, seed: int) -> dict[str, dict[str, list[list[float]]]]:
-    """Return the seconds of search, text search and add of one namespace, alone and among *count* others."""
+def namespaces(folder: Path, many: int, seed: int) -> dict[str, dict[str, list[list[float]]]]:
+    """Return the seconds of search, text search and add of one namespace, alone and among *many* others."""
     rng = np.random.default_rng(seed)
     vectors = _unit(rng, _ROWS, _DIMENSION)
     stores = {}
-    for name, others in (("alone", 0), ("among", count)):
+    for name, others in (("alone", 0), ("among", many)):
         store = stores[name] = open_store(f"sqlite:///{folder / name}.db", space=Space("guard", _DIMENSION))
-        store.upsert(
-            (Entry(f"e{position}", vector, f"note {position}") for position, vector in enumerate(vectors)),
-            namespace="mine",
-        )
+        own = (Entry(f"e{place}", vector, f"note {place}") for place, vector in enumerate(vectors))
+        store.upsert(own, namespace="mine")
         for start in range(0, others, _AT_ONCE):
             with store.transaction():
                 for position in range(start, min(start + _AT_ONCE, others)):
                     entry = Entry("only", vectors[position % _ROWS], f"note of {position}")
                     store.upsert([entry], namespace=f"other-{position}")
-    fresh = iter(range(10**9))
+    fresh = count(_ROWS)
     calls: dict[str, Callable[[LifecycleStore, int], object]] = {
-        "search": lambda store, position: store.search(vectors[position % _ROWS], 10, namespace="mine"),
-        "text search": lambda store, position: store.search_text(f"note {position}", 10, namespace="mine"),
-        "add one": lambda store, position: store.upsert(
-            [Entry(f"n{next(fresh)}", vectors[position])], namespace="mine"
-        ),
-        "count": lambda store, position: store.count(namespace="mine"),
+        "search": lambda store, place: store.search(vectors[place], 10, namespace="mine"),
+        "text search": lambda store, place: store.search_text(f"note {place}", 10, namespace="mine"),
+        "add one": lambda store, place: store.upsert([Entry(f"e{next(fresh)}", vectors[place])], namespace="mine"),
+        "count": lambda store, place: store.count(namespace="mine"),
     }
     times: dict[str, dict[str, list[list[float]]]] = {name: {"alone": [], "among": []} for name in calls}
     turns = random.Random(seed)
     for measure, call in calls.items():
         for _ in range(_ROUNDS):
             for name in turns.sample(list(stores), 2):
-                times[measure][name].append(_timed(lambda position, name=name, call=call: call(stores[name], position)))
+                times[measure][name].append(_timed(partial(call, stores[name])))
     for store in stores.values():
         store.close()
     return times
@@ -89,9 +87,9 @@ def _timed(call: Callable[[int], object]) -> list[float]:
 
 def main(arguments: list[str]) -> int:
     """Run one guard. *arguments*: its name, a folder, the count, the seed."""
-    guard, folder, count, seed = arguments
+    guard, folder, many, seed = arguments
     asked = {"namespaces": namespaces, "tiny": tiny}[guard]
-    print(json.dumps(asked(Path(folder), int(count), int(seed))))
+    print(json.dumps(asked(Path(folder), int(many), int(seed))))
     return 0
 
 

@@ -143,7 +143,7 @@ class Worker:
     def _rows_are_right(self, found: list[list[Any]]) -> bool:
         for item in (item for row in found for item in row if item.text is not None):
             position = int(item.id.removeprefix("row-"))
-            if item.text != self._data.text(position) or item.metadata["kind"] != KINDS[self._data.kinds[position]]:
+            if item.text != self._data.texts[position] or item.metadata["kind"] != KINDS[self._data.kinds[position]]:
                 return False
         return True
 

@@ -72,7 +72,7 @@ def test_real_benchmark_rows_have_distinct_texts_and_name_repeated_words(data_di
 
     real.make(tmp_path, data_dir, n=500, seed=4, queries=8)
     rows = Data(tmp_path)
-    texts = [rows.text(number) for number in range(500)]
+    texts = [rows.texts[number] for number in range(500)]
     assert len(set(texts)) == 500
     assert all(len(question.split()) == 6 for question in rows.questions)
     assert "no words repeated" in rows.about.made
