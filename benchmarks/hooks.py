@@ -39,13 +39,18 @@ _QUESTION = "What did Caroline do last summer?"
 def add_command(commands: Any) -> None:
     """Put ``hooks`` among the *commands* of the command line."""
     parser = commands.add_parser("hooks", help="round trip of a hook, with a resident process and without")
-    add_memory_options(parser, 60)
+    default = os.environ.get("TELLBACK_BENCH_DATA")
+    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
+    parser.add_argument("--memories", type=int, default=10_000, help="turns in the memory")
+    parser.add_argument("--file", type=Path, help="a filled memory, of which a copy is asked")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Measure and print; return 1 where a hook takes longer than it may."""
-    with home_with_memory(given, say) as (tellback, env):
+    with _home_with_memory(given, say) as (tellback, env):
         try:
             seconds, residents = _measured(str(tellback), env, given, say)
         finally:
@@ -60,7 +65,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
 
 
 @contextmanager
-def home_with_memory(given: argparse.Namespace, say: Say) -> Iterator[tuple[Path, dict[str, str]]]:
+def _home_with_memory(given: argparse.Namespace, say: Say) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the command ``tellback``, and an environment whose home is temporary and whose memory is filled.
 
     It has LoCoMo's turns, as many as *given* says, or is a copy of the file that *given* names.
@@ -83,16 +88,6 @@ def home_with_memory(given: argparse.Namespace, say: Say) -> Iterator[tuple[Path
         else:
             shutil.copyfile(given.file, file)
         yield tellback, env
-
-
-def add_memory_options(parser: argparse.ArgumentParser, rounds: int) -> None:
-    """Add to *parser* the options of ``home_with_memory``, and the number of rounds."""
-    default = os.environ.get("TELLBACK_BENCH_DATA")
-    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
-    parser.add_argument("--memories", type=int, default=10_000, help="turns in the memory")
-    parser.add_argument("--file", type=Path, help="a filled memory, of which a copy is asked")
-    parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--seed", type=int, default=1)
 
 
 def _measured(

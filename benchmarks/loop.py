@@ -35,8 +35,10 @@ _BOUNDS = {
 """Most milliseconds of a turn and microseconds of a token, of one run alone."""
 _PACKAGES = ("tellback", "openai", "pydantic-ai-slim", "openai-agents", "httpx", "pydantic")
 
-Turn = Callable[[], Awaitable[float]]
-"""Function that runs one turn and returns the seconds to its first token."""
+Stream = Callable[[], AsyncIterator[Any]]
+"""Function that streams the events of one turn."""
+Library = tuple[Stream, Callable[[Any], bool]]
+"""What streams a turn, and the judgement of whether an event is the first token."""
 
 
 def stream_of(tokens: int) -> list[bytes]:
@@ -84,27 +86,16 @@ def transport(kind: Any, chunks: list[bytes]) -> Any:
     return kind.MockTransport(answer)
 
 
-async def _timed(events: AsyncIterator[Any], is_first: Callable[[Any], bool], began: float | None = None) -> float:
-    began, first = time.perf_counter() if began is None else began, 0.0
-    async for event in events:
-        if not first and is_first(event):
-            first = time.perf_counter() - began
-    return first
+def _ours(agent: Agent) -> Library:
+    return lambda: agent.stream("Say it.", store=True), lambda event: isinstance(event, TextDelta)
 
 
-def _ours(agent: Agent) -> Turn:
-    async def turn() -> float:
-        return await _timed(agent.stream("Say it.", store=True), lambda event: isinstance(event, TextDelta))
-
-    return turn
-
-
-async def tellback_scripted(tokens: int, stack: AsyncExitStack) -> Turn:
+async def tellback_scripted(tokens: int, stack: AsyncExitStack) -> Library:
     """Our loop, without HTTP and without memory."""
     return _ours(Agent(Scripted(tokens)))
 
 
-async def tellback_memory(tokens: int, stack: AsyncExitStack) -> Turn:
+async def tellback_memory(tokens: int, stack: AsyncExitStack) -> Library:
     """Our loop with a memory of a thousand entries: each turn is recalled for, and stored durably."""
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     memory = await stack.enter_async_context(open_memory(Path(folder, "m.db")))
@@ -112,7 +103,7 @@ async def tellback_memory(tokens: int, stack: AsyncExitStack) -> Turn:
     return _ours(Agent(Scripted(tokens), memory=memory))
 
 
-async def tellback_http(tokens: int, stack: AsyncExitStack) -> Turn:
+async def tellback_http(tokens: int, stack: AsyncExitStack) -> Library:
     """Our loop with our provider for OpenAI's format."""
     import httpx
 
@@ -121,70 +112,58 @@ async def tellback_http(tokens: int, stack: AsyncExitStack) -> Turn:
     return _ours(Agent(OpenAICompatibleProvider("http://127.0.0.1/v1", "m", client=client)))
 
 
-def _openai(tokens: int) -> Any:
+def _openai(tokens: int, stack: AsyncExitStack) -> Any:
     import httpx2
     import openai
 
-    client = httpx2.AsyncClient(transport=transport(httpx2, stream_of(tokens)))
-    return openai.AsyncOpenAI(base_url="http://127.0.0.1/v1", api_key="k", http_client=client)
-
-
-async def bare_openai(tokens: int, stack: AsyncExitStack) -> Turn:
-    """The official client alone: no loop, no tools, no events."""
-    client = _openai(tokens)
+    http = httpx2.AsyncClient(transport=transport(httpx2, stream_of(tokens)))
+    client = openai.AsyncOpenAI(base_url="http://127.0.0.1/v1", api_key="k", http_client=http)
     stack.push_async_callback(client.close)
-
-    async def turn() -> float:
-        began = time.perf_counter()
-        stream = await client.chat.completions.create(
-            model="m", messages=[{"role": "user", "content": "Say it."}], stream=True
-        )
-        return await _timed(stream, lambda chunk: bool(chunk.choices and chunk.choices[0].delta.content), began)
-
-    return turn
+    return client
 
 
-async def pydantic_ai(tokens: int, stack: AsyncExitStack) -> Turn:
+async def bare_openai(tokens: int, stack: AsyncExitStack) -> Library:
+    """The official client alone: no loop, no tools, no events."""
+    chat = _openai(tokens, stack).chat.completions
+
+    async def chunks() -> AsyncIterator[Any]:
+        messages = [{"role": "user", "content": "Say it."}]
+        async for chunk in await chat.create(model="m", messages=messages, stream=True):
+            yield chunk
+
+    return chunks, lambda chunk: bool(chunk.choices and chunk.choices[0].delta.content)
+
+
+async def pydantic_ai(tokens: int, stack: AsyncExitStack) -> Library:
     """pydantic-ai over the official client."""
     from pydantic_ai import Agent as Peer
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    client = _openai(tokens)
-    stack.push_async_callback(client.close)
-    agent = Peer(OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client)))
+    agent = Peer(OpenAIChatModel("m", provider=OpenAIProvider(openai_client=_openai(tokens, stack))))
 
-    async def turn() -> float:
-        began = time.perf_counter()
+    async def texts() -> AsyncIterator[str]:
         async with agent.run_stream("Say it.") as run:
-            return await _timed(run.stream_text(delta=True, debounce_by=None), bool, began)
+            async for text in run.stream_text(delta=True, debounce_by=None):
+                yield text
 
-    return turn
+    return texts, bool
 
 
-async def openai_agents(tokens: int, stack: AsyncExitStack) -> Turn:
+async def openai_agents(tokens: int, stack: AsyncExitStack) -> Library:
     """The OpenAI Agents SDK over the official client, tracing off."""
     from agents import Agent as Peer
     from agents import OpenAIChatCompletionsModel, RunConfig, Runner
 
-    client = _openai(tokens)
-    stack.push_async_callback(client.close)
-    agent = Peer(name="a", model=OpenAIChatCompletionsModel(model="m", openai_client=client))
+    agent = Peer(name="a", model=OpenAIChatCompletionsModel(model="m", openai_client=_openai(tokens, stack)))
     config = RunConfig(tracing_disabled=True)
-
-    async def turn() -> float:
-        began = time.perf_counter()
-        run = Runner.run_streamed(agent, "Say it.", run_config=config)
-        return await _timed(
-            run.stream_events(),
-            lambda event: event.type == "raw_response_event" and event.data.type == "response.output_text.delta",
-            began,
-        )
-
-    return turn
+    return (
+        lambda: Runner.run_streamed(agent, "Say it.", run_config=config).stream_events(),
+        lambda event: event.type == "raw_response_event" and event.data.type == "response.output_text.delta",
+    )
 
 
-LIBRARIES: dict[str, Callable[[int, AsyncExitStack], Awaitable[Turn]]] = {
+LIBRARIES: dict[str, Callable[[int, AsyncExitStack], Awaitable[Library]]] = {
     "tellback, scripted": tellback_scripted,
     "tellback, scripted, memory on": tellback_memory,
     "tellback": tellback_http,
@@ -194,13 +173,23 @@ LIBRARIES: dict[str, Callable[[int, AsyncExitStack], Awaitable[Turn]]] = {
 }
 
 
-async def measured(turn: Turn, runs: int, turns: int) -> tuple[list[float], list[float]]:
+async def first_token(library: Library) -> float:
+    """Run one turn and return the seconds to its first token."""
+    stream, is_first = library
+    began, first = time.perf_counter(), 0.0
+    async for event in stream():
+        if not first and is_first(event):
+            first = time.perf_counter() - began
+    return first
+
+
+async def measured(library: Library, runs: int, turns: int) -> tuple[list[float], list[float]]:
     """Return the seconds per turn and to the first token of *turns* turns, *runs* at once."""
     per_turn: list[float] = []
     firsts: list[float] = []
     for _ in range(max(turns // runs, 1)):
         began = time.perf_counter()
-        firsts += await asyncio.gather(*(turn() for _ in range(runs)))
+        firsts += await asyncio.gather(*(first_token(library) for _ in range(runs)))
         per_turn.append((time.perf_counter() - began) / runs)
     return per_turn, firsts
 
@@ -208,7 +197,7 @@ async def measured(turn: Turn, runs: int, turns: int) -> tuple[list[float], list
 async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> list[Figure]:
     """Measure every library that is installed, interleaved, *repeats* times."""
     async with AsyncExitStack() as stack:
-        turns: dict[str, tuple[Turn, Turn]] = {}
+        turns: dict[str, tuple[Library, Library]] = {}
         for name, make in LIBRARIES.items():
             try:
                 turns[name] = (await make(1, stack), await make(LONG, stack))
