@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shlex
@@ -18,6 +19,12 @@ def circumstances(words: Sequence[str], packages: Iterable[str]) -> dict[str, An
     return {
         "command": command(words), "at": moment(), "machine": machine(), "load": load(), "versions": versions(packages)
     }  # fmt: skip
+
+
+def add_data_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--data``, the folder of the data sets; ``TELLBACK_BENCH_DATA`` names it, too."""
+    default = os.environ.get("TELLBACK_BENCH_DATA")
+    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
 
 
 def version_of(package: str) -> str:

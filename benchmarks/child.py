@@ -100,13 +100,13 @@ def printed(module: str, *words: object) -> Any:
 class Started:
     """Starts of one command that were counted: seconds to the first line that it printed, to its end, and of CPU.
 
-    *mb* is the most memory that one held. Where the system does not tell, *cpu* is *seconds* and *mb* is None.
+    *mb* is the most memory that one held.
     """
 
     first: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-    mb: float | None = None
+    mb: float = 0.0
 
 
 def in_turns(
@@ -136,11 +136,11 @@ def in_turns(
                 started.first.append(first)
                 started.seconds.append(seconds)
                 started.cpu.append(cpu)
-                started.mb = mb if mb is None else max(mb, started.mb or 0.0)
+                started.mb = max(mb, started.mb)
     return found
 
 
-def _run(words: Sequence[str]) -> tuple[float, float, float, float | None]:
+def _run(words: Sequence[str]) -> tuple[float, float, float, float]:
     start = perf_counter()
     with (
         TemporaryFile("w+", encoding="utf-8", errors="replace") as told,
@@ -150,18 +150,14 @@ def _run(words: Sequence[str]) -> tuple[float, float, float, float | None]:
         process.stdout.readline()
         first = perf_counter() - start
         process.stdout.read()
-        if not hasattr(os, "wait4"):
-            code, mb = process.wait(), None
-            cpu = seconds = perf_counter() - start
-        else:
-            _, status, usage = os.wait4(process.pid, 0)
-            seconds, cpu = perf_counter() - start, usage.ru_utime + usage.ru_stime
-            process.returncode = code = os.waitstatus_to_exitcode(status)
-            mb = usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
-        if code:
+        _, status, usage = os.wait4(process.pid, 0)  # not there on Windows
+        seconds = perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
             told.seek(0)
             raise RuntimeError(_last_line(told.read()))
-    return first, seconds, cpu, mb
+    mb = usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    return first, seconds, usage.ru_utime + usage.ru_stime, mb
 
 
 def _last_line(told: str) -> str:

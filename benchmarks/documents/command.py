@@ -16,7 +16,7 @@ from benchmarks import about
 from benchmarks.documents.technical import FOLDERS, HALVES, INCLUDED, PACKAGES, judge, technical_questions
 from benchmarks.figure import Figure, keep, show
 from tellback.agent import Agent, QuotingProvider
-from tellback.memory import KnowledgeBase, SentenceEncoder, local_embedder, open_memory
+from tellback.memory import KnowledgeBase, open_memory
 
 Say = Callable[[str], None]
 Shares = dict[tuple[str, str, str], list[bool]]
@@ -31,12 +31,6 @@ def add_command(commands: Any) -> None:
         "--root", type=Path, default=Path("/"), help=f"where {', '.join(PACKAGES)} are installed, or were unpacked"
     )
     command.add_argument("--work", type=Path, help="keep the memory files here, and use those that are there")
-    command.add_argument(
-        "--passages",
-        choices=("static", "encoder"),
-        default="static",
-        help="vectors of passages: static ones, as is usual, or the sentence encoder's",
-    )
     command.add_argument("--only", choices=FOLDERS, action="append", help="this documentation only; repeatable")
     command.add_argument("--wrong", choices=HALVES, help="print the questions of this half that are answered wrongly")
     command.add_argument("--packages", help="the versions of these packages, for the file of --json")
@@ -52,7 +46,7 @@ def _run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     with ExitStack() as stack:
         work = given.work or Path(stack.enter_context(TemporaryDirectory()))
         work.mkdir(parents=True, exist_ok=True)
-        found = asyncio.run(_measured(folders, work, given.wrong, given.passages, say))
+        found = asyncio.run(_measured(folders, work, given.wrong, say))
     made = about.circumstances(words, ("tellback", "semantic-text-splitter", "pypdfium2"))
     made = {**made, "packages": given.packages or ""}
     figures = list(_figures(found))
@@ -61,14 +55,13 @@ def _run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     return 0
 
 
-async def _measured(folders: Mapping[str, Path], work: Path, wrong: str | None, passages_by: str, say: Say) -> Shares:
+async def _measured(folders: Mapping[str, Path], work: Path, wrong: str | None, say: Say) -> Shares:
     """Ask every documentation its own questions, and those over the others, which it does not answer."""
     found: Shares = defaultdict(list)
     for name, folder in folders.items():
         path = work / f"{name}.db"
         known = path.exists()
-        embedder = SentenceEncoder() if passages_by == "encoder" else local_embedder()
-        async with open_memory(path, embedder=embedder) as memory:
+        async with open_memory(path) as memory:
             knowledge, agent = KnowledgeBase(memory), Agent(QuotingProvider(), memory=memory)
             if not known:
                 say(f"{name}: {await knowledge.ingest(folder, include=INCLUDED)}")

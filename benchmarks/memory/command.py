@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from benchmarks.about import add_data_option
 from benchmarks.memory import pairs
 from benchmarks.memory.answer import CURVE, READERLESS, REPEATS, Reading, answer, answer_path, context_of, judge
 from benchmarks.memory.check import problems
@@ -104,8 +104,7 @@ def _add_model(action: argparse.ArgumentParser) -> None:
 def _action(actions: Any, name: str, function: Callable[..., int], help: str) -> argparse.ArgumentParser:
     action: argparse.ArgumentParser = actions.add_parser(name, help=help)
     action.set_defaults(run=function)
-    data = os.environ.get("TELLBACK_BENCH_DATA")
-    action.add_argument("--data", type=Path, default=Path(data) if data else None, help="folder of the data sets")
+    add_data_option(action)
     action.add_argument("--sets", default="hands,locomo", help="names, NAME=PATH, or folders of your own data")
     action.add_argument("--out", type=Path, default=Path("memory-bench"), help="folder of the files of the run")
     return action

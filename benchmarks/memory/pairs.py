@@ -4,38 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from benchmarks.memory.data.dataset import DataSet
 from benchmarks.memory.figures import Result
 from benchmarks.memory.models import ModelCall, RecordedModel
 from benchmarks.memory.prompts import pair_prompt
-from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
+from tellback.memory.evaluation.bootstrap import bootstrap
 
 _CHOICE = re.compile(r"\b[012]\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """Outcome over all pairs: *wins* and *losses* of the second system, *turned* with the order, the rest even.
-
-    *first* is the share of decided calls that named the response which stood first; .5 for a judge without a lean.
-    """
-
-    wins: int
-    losses: int
-    turned: int
-    even: int
-    first: float
-    balance: ConfidenceInterval
-    """Mean of 1 for a win, -1 for a loss and 0 for the others."""
-
-    def __str__(self) -> str:
-        star = " *" if self.balance.excludes_zero else ""
-        return (
-            f"{self.wins} better, {self.losses} worse, {self.even} even, {self.turned} turned with the order; "
-            f"better less worse {self.balance}{star}; the first response was named in {self.first:.2f} of choices"
-        )
 
 
 def pairs(before: Result, after: Result) -> Iterator[tuple[str, str, str]]:
@@ -55,8 +31,12 @@ def calls(data: DataSet, before: Result, after: Result) -> list[ModelCall]:
     ]
 
 
-def judged(data: DataSet, before: Result, after: Result, judge: RecordedModel) -> Verdicts:
-    """Return the verdicts of *judge* on the answers of both; equal answers are even without a call."""
+def judged(data: DataSet, before: Result, after: Result, judge: RecordedModel) -> str:
+    """Return the verdicts of *judge* on the answers of both, counted; equal answers are even without a call.
+
+    The balance is the mean of 1 for a win, -1 for a loss and 0 for the others; a judge without a lean names the
+    response that stands first in half of its choices.
+    """
     replies = iter([_choice(judge.ask(call).text) for call in calls(data, before, after)])
     outcomes, named, turned = [], [], 0
     for straight, swapped in zip(replies, replies, strict=True):
@@ -66,9 +46,13 @@ def judged(data: DataSet, before: Result, after: Result, judge: RecordedModel) -
         outcomes.append(float(votes[0]) if votes[0] == votes[1] else 0.0)
     answered = [id for id, row in after.answers.items() if id in before.answers and not row.get("error")]
     outcomes += [0.0] * (len(answered) - len(outcomes))
-    wins, losses = outcomes.count(1.0), outcomes.count(-1.0)
+    wins, losses, balance = outcomes.count(1.0), outcomes.count(-1.0), bootstrap(outcomes)
     even = len(outcomes) - wins - losses - turned
-    return Verdicts(wins, losses, turned, even, named.count(1) / max(len(named), 1), bootstrap(outcomes))
+    return (
+        f"{wins} better, {losses} worse, {even} even, {turned} turned with the order; "
+        f"better less worse {balance}{' *' if balance.excludes_zero else ''}; "
+        f"the first response was named in {named.count(1) / max(len(named), 1):.2f} of choices"
+    )
 
 
 def _choice(reply: str) -> int:

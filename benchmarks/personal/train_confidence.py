@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.memory.metrics import area_under_curve
 from benchmarks.personal.hands import UNANSWERABLE, Hand, items, open_hands
+from benchmarks.personal.train_judge import fit_logistic
 from tellback.memory import E5Encoder, run_sync
 from tellback.memory.retrieval.scoring.confidence import LIKELY, AnswerEvidence
 from tellback.vectorstore import Analyzer
@@ -26,7 +27,7 @@ from tellback.vectorstore.internals import idf_array
 CONFIDENCE = Path(__file__).parents[2] / "memory" / "retrieval" / "scoring" / "confidence.json"
 _SIZES = (10, 80, 1_000)
 """Memories of a memory, at most."""
-_UNANSWERABLE_WEIGHT, _DECAY, _STEPS = 3.0, 0.3, 30
+_UNANSWERABLE_WEIGHT, _DECAY = 3.0, 0.3
 _DOUBTED = {10: 0.12, 80: 0.06, 1_000: 0.06}
 """Share of the answerable questions that may be doubted at the bound: more in a small memory, which is soon read."""
 _NAME = re.compile(r"(?<=[\w,;] )([A-Z\u00c0-\u00de][\w'\u2019-]+)")
@@ -61,7 +62,7 @@ def train_confidence(say: Callable[[str], None]) -> None:
     for hand in sorted(set(hands.tolist())):
         others = hands != hand
         for fitted, target in ((logits, answered), (of_first, first)):
-            fitted[~others] = values[~others] @ _fit(values[others], target[others], counts[others])
+            fitted[~others] = values[~others] @ fit_logistic(values[others], target[others], _DECAY, counts[others])
     size, limits = np.array([row.size for row in asked]), []
     for most in _SIZES:
         of_size = size == most
@@ -82,7 +83,7 @@ def train_confidence(say: Callable[[str], None]) -> None:
             f" plainly wrong {(plainly & (first == 0))[of_size].mean():.2f} of all"
         )
     weights = {
-        of: dict(zip(names, _fit(values, target, counts).round(3).tolist(), strict=True))
+        of: dict(zip(names, fit_logistic(values, target, _DECAY, counts).round(3).tolist(), strict=True))
         for of, target in (("three", answered), ("first", first))
     }
     weights["bound"] = {"bias": round(float(start), 3), "size": round(float(slope), 3)}
@@ -151,13 +152,3 @@ def _evidence(
         names=float(np.mean([name not in texts[first].casefold() for name in names])) if names else 0.0,
         count=len(kept),
     )
-
-
-def _fit(values: Floats, answered: Floats, counts: Floats) -> Floats:
-    """Return the weights of the logistic regression, by Newton's method, each row counted so often."""
-    weights = np.zeros(values.shape[1])
-    for _ in range(_STEPS):
-        shares = 1 / (1 + np.exp(-values @ weights))
-        curve = (values * (counts * shares * (1 - shares))[:, None]).T @ values + _DECAY * np.eye(len(weights))
-        weights = weights + np.linalg.solve(curve, values.T @ (counts * (answered - shares)) - _DECAY * weights)
-    return weights

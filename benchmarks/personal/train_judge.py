@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +62,15 @@ def train_judge(say: Callable[[str], None]) -> None:
         labels, hands = np.array([pair.replaces for pair in pairs]), np.array([pair.hand for pair in pairs])
         shares = np.zeros(len(pairs))
         for hand in sorted(set(hands.tolist()) - {""}):
-            shares[hands == hand] = _shares(values[hands == hand], _fit(values[hands != hand], labels[hands != hand]))
+            others = hands != hand
+            weights = fit_logistic(values[others], labels[others], _DECAY * others.sum())
+            shares[~others] = _shares(values[~others], weights)
         judged = hands != ""
         chosen = {
             name: _bound(shares[judged], labels[judged], precision, name, kind, say)
             for name, precision in _PRECISIONS.items()
         }
-        weights = _fit(values, labels)
+        weights = fit_logistic(values, labels, _DECAY * len(labels))
         fitted[kind] = dict(zip((*PAIR_FEATURES, "bias"), (round(float(w), 3) for w in weights), strict=True))
         fitted[f"{kind} bounds"] = chosen
     JUDGE.write_text(json.dumps(fitted, indent=1) + "\n", "utf-8")
@@ -170,13 +173,16 @@ def _claims(texts: Sequence[str], abouts: Sequence[str]) -> tuple[list[Claim], N
     return claims, vectors
 
 
-def _fit(values: Floats, labels: NDArray[np.bool_]) -> Floats:
-    """Return the weights of the logistic regression of *labels* on *values*, by Newton's method."""
+def fit_logistic(values: Floats, labels: NDArray[Any], decay: float, counts: Floats | float = 1.0) -> Floats:
+    """Return the weights of the logistic regression of *labels* on *values*, by Newton's method.
+
+    Each row counts *counts* times; *decay* is the weight of the squares of the weights.
+    """
     weights = np.zeros(values.shape[1])
     for _ in range(30):
         shares = _shares(values, weights)
-        slope = values.T @ (labels - shares) - _DECAY * len(labels) * weights
-        curve = (values * (shares * (1 - shares))[:, None]).T @ values + _DECAY * len(labels) * np.eye(len(weights))
+        slope = values.T @ (counts * (labels - shares)) - decay * weights
+        curve = (values * (counts * shares * (1 - shares))[:, None]).T @ values + decay * np.eye(len(weights))
         weights = weights + np.linalg.solve(curve, slope)
     return weights
 

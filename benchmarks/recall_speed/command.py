@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +20,7 @@ from benchmarks.recall_speed.texts import own_turns, questions
 _SIZES = (1_000, 10_000, 100_000)
 _ROUNDS = 7
 _RECALL = {1_000: 10.0, 10_000: 14.0, 100_000: 25.0}
-_CALLS, _MODULES, _PASSAGES = 900.0, 45.0, 40.0
-_READ, _READ_AGAIN, _FORGET = 15_000.0, 1_000.0, 300.0
+_PASSAGES, _READ, _READ_AGAIN, _FORGET = 40.0, 15_000.0, 1_000.0, 300.0
 _REMEMBERED = _FILES = 1_000
 _PARTS = ("recall", "remember", "documents", "commands")
 _COMMAND = {10_000: 3.0, 100_000: 10.0}
@@ -42,8 +40,7 @@ Say = Callable[[str], None]
 def add_command(commands: Any) -> None:
     """Put ``recall-speed`` among the *commands* of the command line."""
     parser = commands.add_parser("recall-speed", help="speed of one recall, and size of its index")
-    default = os.environ.get("TELLBACK_BENCH_DATA")
-    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
+    about.add_data_option(parser)
     parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
     parser.add_argument("--parts", default=",".join(_PARTS), help="what to measure, comma-separated")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="runs of each new process")
@@ -123,8 +120,6 @@ def _of_size(file: Path, given: argparse.Namespace, size: int, parts: Sequence[s
     warm = measured("warm")
     yield times("one recall, warm, CPU beside the encoder", size, warm["times"], _RECALL.get(size))
     yield times("- the encoder", size, warm["encoder"])
-    yield Figure("- calls of our functions", size, "", warm["calls"], bound=_CALLS)
-    yield Figure("- modules", size, "", warm["modules"], bound=_MODULES)
     yield Figure("open", size, "ms", warm["opened"] * 1e3)
     yield Figure("the first recall of all", size, "ms", warm["first"] * 1e3, bound=_FIRST.get(size))
     yield Figure("the first recall of a later process", size, "ms", measured("cold")["first"] * 1e3)
@@ -156,8 +151,7 @@ def _of_size(file: Path, given: argparse.Namespace, size: int, parts: Sequence[s
     recall = started["recall"]
     yield times("tellback recall, a new process", size, recall.seconds)
     yield _ratio("- of importing numpy, pydantic, apsw, typer", size, recall, started["imports"], _COMMAND.get(size))
-    if recall.mb is not None:
-        yield Figure("- the most memory it held", size, "MB", recall.mb, bound=_HELD.get(size))
+    yield Figure("- the most memory it held", size, "MB", recall.mb, bound=_HELD.get(size))
 
 
 def _starts(given: argparse.Namespace) -> Iterator[Figure]:

@@ -10,19 +10,14 @@ import json
 import os
 import random
 import sys
-import threading
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
-from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
 
-import tellback.memory
 from benchmarks.child import private_bytes
 from benchmarks.memory.data.libraries import cranfield
 from benchmarks.recall_speed.spared import SparingEmbedder
@@ -83,9 +78,8 @@ async def warm(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     opened = perf_counter() - start
     first = await _timed(lambda: memory.recall(asked[0]))
     found = await _cpu_beside_encoder(memory, asked[1:], lambda question: memory.recall(question))
-    calls, modules = await _calls(lambda: memory.recall(asked[0]))
     await memory.close()
-    return {"opened": opened, "first": first, "calls": calls, "modules": modules, **found}
+    return {"opened": opened, "first": first, **found}
 
 
 async def passages(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
@@ -224,28 +218,6 @@ async def _cpu_beside_encoder(
         times.append(process_time() - start - encoding)
         encoder_times.append(encoding)
     return {"times": times[_WARM_UP:], "encoder": encoder_times[_WARM_UP:]}
-
-
-async def _calls(ask: Callable[[], Awaitable[object]]) -> tuple[int, int]:
-    """Return how many Python functions of ours *ask* calls, without the encoder's, and in how many modules."""
-    called: Counter[str] = Counter()
-    root = str(Path(tellback.memory.__file__ or "").parents[1])
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        file = frame.f_code.co_filename
-        if event == "call" and file.startswith(root) and "embedders" not in file and "benchmarks" not in file:
-            called[file] += 1
-
-    threading.setprofile(note)
-    sys.setprofile(note)
-    # threads of the pool that run already have no profiler: new ones have
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
-    try:
-        await ask()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-    return called.total(), len(called)
 
 
 def _write_files(folder: Path, data: Path, count: int) -> None:

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,11 +95,10 @@ def ask(address: str, tenants: int, seed: int, seconds: float) -> dict[str, Any]
         known, latencies, hits = set[int](), list[float](), list[bool]()
         end = time.perf_counter() + seconds
         for number, tenant in enumerate(asked):
-            begun = time.perf_counter()
-            if begun > end:
+            if time.perf_counter() > end:
                 break
-            await memory.recall(lines[number % len(lines)], namespace=f"tenant{tenant}")
-            latencies.append(1e3 * (time.perf_counter() - begun))
+            recall = memory.recall(lines[number % len(lines)], namespace=f"tenant{tenant}")
+            latencies.append(await milliseconds(recall))
             hits.append(tenant in known)
             known.add(tenant)
         await memory.close()
@@ -159,13 +158,17 @@ async def fill(place: str, lines: Sequence[str]) -> None:
 
 async def ask_all(place: str, asked: Sequence[str]) -> list[float]:
     """Return the milliseconds of each recall, one after the other."""
-    memory, times = open_memory(place, embedder=embedder()), []
-    for line in asked:
-        begun = time.perf_counter()
-        await memory.recall(line)
-        times.append(1e3 * (time.perf_counter() - begun))
+    memory = open_memory(place, embedder=embedder())
+    times = [await milliseconds(memory.recall(line)) for line in asked]
     await memory.close()
     return times
+
+
+async def milliseconds(work: Awaitable[object]) -> float:
+    """Return how long *work* takes."""
+    begun = time.perf_counter()
+    await work
+    return 1e3 * (time.perf_counter() - begun)
 
 
 def resident_mb() -> float:

@@ -7,12 +7,11 @@ import json
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.scale import made_up
-from benchmarks.scale.tenants import embedder
+from benchmarks.scale.tenants import embedder, milliseconds
 from tellback.memory import open_memory
 
 
@@ -20,16 +19,9 @@ def ours(place: str, count: int) -> dict[str, float]:
     """Return the median milliseconds of a ``remember`` and of a ``recall`` after it, with ways to a server."""
 
     async def run() -> dict[str, float]:
-        lines, written, found = made_up.texts(count + 100, 7), list[float](), list[float]()
-        memory = open_memory(place, embedder=embedder())
-        for line in lines[:count]:
-            begun = time.perf_counter()
-            await memory.remember(line, namespace="ana")
-            written.append(1e3 * (time.perf_counter() - begun))
-        for line in lines[count:]:
-            begun = time.perf_counter()
-            await memory.recall(line, namespace="ana")
-            found.append(1e3 * (time.perf_counter() - begun))
+        lines, memory = made_up.texts(count + 100, 7), open_memory(place, embedder=embedder())
+        written = [await milliseconds(memory.remember(line, namespace="ana")) for line in lines[:count]]
+        found = [await milliseconds(memory.recall(line, namespace="ana")) for line in lines[count:]]
         await memory.close()
         return {
             "writes": count,

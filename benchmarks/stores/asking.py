@@ -63,7 +63,6 @@ def in_turns(
     rng: random.Random,
     *,
     failed: Callable[[Contender, str], None],
-    drop: bool = True,
 ) -> Mapping[str, list[list[float]]]:
     """Ask every store once a round, in a new order each round; return the counted seconds by store and round."""
     left = {store.contender.key: store for store in stores}
@@ -75,5 +74,5 @@ def in_turns(
             except StoreFailed as error:
                 failed(left.pop(key).contender, str(error))
                 continue
-            counted[key].append(times[min(_DROPPED, len(times) // 2) :] if drop else times)
+            counted[key].append(times[min(_DROPPED, len(times) // 2) :])
     return {key: blocks for key, blocks in counted.items() if key in left}

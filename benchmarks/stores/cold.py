@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ def main(arguments: list[str]) -> int:
     module, _, name = adapter.partition(":")
     make = getattr(import_module(f"benchmarks.stores.adapters.{module}"), name)
     if what == "memory":
-        print(json.dumps(_memory(make, folder, int(dimension), int(rows), Path(data))), flush=True)
+        print(json.dumps(_memory(make, folder, int(dimension), int(rows), data)), flush=True)
         return 0
     store = make(Path(folder), int(dimension), int(rows))
     answer = store.search_text(_questions(data)[0], 10) if what == "text" else store.search(_queries(data)[0], 10)
@@ -29,27 +30,23 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _memory(make: Any, folder: str, dimension: int, rows: int, data: Path) -> dict[str, float]:
+def _memory(make: Any, folder: str, dimension: int, rows: int, data: str) -> float:
     from benchmarks.child import private_bytes
 
     for name in make.imports:
         import_module(name)
-    queries, questions = _queries(str(data)), _questions(str(data))
+    queries, questions = _queries(data), _questions(data)
     before = private_bytes()
     store = make(Path(folder), dimension, rows)
     for query in queries[:_ASKED]:
         store.search(query, 10)
-    vectors = private_bytes()
-    try:
+    with suppress(NotImplementedError):
         for question in questions[:_ASKED]:
             store.search_text(question, 10)
-    except NotImplementedError:
-        both = vectors
-    else:
-        both = private_bytes()
-    if before is None or vectors is None or both is None:
+    after = private_bytes()
+    if before is None or after is None:
         raise OSError("this system does not tell the memory of a process")
-    return {"vectors": (vectors - before) / 1e6, "both": (both - before) / 1e6}
+    return (after - before) / 1e6
 
 
 def _queries(data: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
-from benchmarks.about import circumstances
+from benchmarks.about import add_data_option, circumstances
 from benchmarks.child import PROJECT, printed
 from benchmarks.stores import clustered, real
 from benchmarks.stores import measures as m
@@ -23,7 +22,7 @@ from benchmarks.stores.race import Pace, Race
 _SIZES = (1_000, 10_000, 100_000)
 _DIMENSION = 384
 _QUERIES = 256
-_QUICK = Pace(rounds=2, calls=5, seconds=0.2, bulk_rounds=1, cold_rounds=1, delete_many_rounds=1, recall_queries=32)
+_QUICK = Pace(rounds=2, calls=5, seconds=0.2, bulk_rounds=1, cold_rounds=1, recall_queries=32)
 _NAMESPACES = 100_000
 _PACKAGES = ("tellback", "numpy", "apsw", "sqlite-vec", "chromadb", "lancedb", "pyarrow")
 _GUARDS = "benchmarks.stores.guards"
@@ -37,12 +36,7 @@ def add_command(commands: Any) -> None:
     stores = commands.add_parser("stores", help="the store beside its peers (extra `bench`)")
     stores.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of rows, comma-separated")
     stores.add_argument("--stores", default="all", help="keys, comma-separated: " + ", ".join(BY_KEY))
-    stores.add_argument(
-        "--data",
-        type=Path,
-        default=os.environ.get("TELLBACK_BENCH_DATA"),
-        help="folder of the data sets; without it only made-up rows are measured",
-    )
+    add_data_option(stores)
     stores.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not how fast it is")
     stores.add_argument("--seed", type=int, default=20260101)
     stores.add_argument("--work", type=Path, help="folder for the stores' files, on a real disk (default: temporary)")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
+
+from benchmarks.about import version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +18,8 @@ class Contender:
     title: str
     adapter: str
     """``module:class`` below ``benchmarks.stores.adapters``."""
-    module: str
-    """Module that must be importable."""
     package: str
-    """Package whose version is printed."""
+    """Package that must be installed, whose version is printed."""
     measures: frozenset[str]
     approximate: bool = False
     durable: bool = True
@@ -45,6 +44,6 @@ PEERS = ("sqlite-vec", "chroma", "lancedb", "lancedb-indexed")
 
 def missing(contender: Contender) -> str | None:
     """Return why a store cannot be measured here, None if its package is there."""
-    if find_spec(contender.module) is None:
+    if version_of(contender.package) == "-":
         return f"{contender.package} is not installed: pip install '.[bench]'"
     return None

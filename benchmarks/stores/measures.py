@@ -11,12 +11,10 @@ ADD = "add one"
 SEEN = "add, then found here"
 SEEN_ELSEWHERE = "add, then found elsewhere"
 DELETE = "delete 1"
-DELETE_MANY = "delete 1000"
 COLD = "cold, vector"
 COLD_TEXT = "cold, text"
 FILE = "file"
 MEMORY = "memory"
-MEMORY_VECTORS = "memory, vectors alone"
 
 FILTER_FEW = "filter 1 %"
 FILTERS = {FILTER_FEW: "rare", "filter 10 %": "some", "filter 50 %": "half"}
@@ -28,7 +26,7 @@ BESIDE_NONE, BESIDE_MANY = "guard: alone", "guard: among others"
 """Stores' names of the guard of namespaces: one namespace alone in its file, and the same among many others."""
 TINY = "guard: search of a namespace of one"
 
-UNITS = {BULK: "rows/s", BULK_TEXT: "rows/s", FILE: "MB", MEMORY: "MB", MEMORY_VECTORS: "MB"}
+UNITS = {BULK: "rows/s", BULK_TEXT: "rows/s", FILE: "MB", MEMORY: "MB"}
 """Units of measures; those not listed are in milliseconds."""
 
 MEANING = {
@@ -44,12 +42,10 @@ MEANING = {
     SEEN: "one new row, then the search that finds it, in one process",
     SEEN_ELSEWHERE: "one new row here, then the search that finds it in another process; both calls, without the pipe",
     DELETE: "one row by its id",
-    DELETE_MANY: "a thousand rows by their ids in one call",
     COLD: "a new process: start, imports, open, first answer; the file in the system's cache",
     COLD_TEXT: "the same for a text search",
     FILE: "all files of the store after the bulk, closed",
     MEMORY: "private memory of a process after 20 searches and 20 text searches, above what its imports take",
-    MEMORY_VECTORS: "the same before the text searches",
 }
 
 

@@ -28,7 +28,7 @@ _AGREED = 20
 _SEEN_CALLS = 6
 _BASELINE = "import numpy, apsw, pydantic; print(1, flush=True)"
 _COLD = "benchmarks.stores.cold"
-_ADD_AT, _SEEN_AT, _ELSEWHERE_AT, _DELETE_AT, _DELETE_MANY_AT = 0, 400, 800, 1_200, 2_000
+_ADD_AT, _SEEN_AT, _ELSEWHERE_AT, _DELETE_AT = 0, 400, 800, 1_200
 """Offsets of the extra rows of each measure of writing."""
 
 
@@ -41,7 +41,6 @@ class Pace:
     seconds: float = 0.5
     bulk_rounds: int = 3
     cold_rounds: int = 7
-    delete_many_rounds: int = 3
     recall_queries: int = 200
 
 
@@ -156,8 +155,7 @@ class Race:
             except RuntimeError as error:
                 self._fail(item, m.MEMORY, str(error))
             else:
-                self.record(item.key, m.MEMORY_VECTORS, [[used["vectors"]]])
-                self.record(item.key, m.MEMORY, [[used["both"]]])
+                self.record(item.key, m.MEMORY, [[used]])
 
     def _started(self, stack: ExitStack) -> dict[str, Asked]:
         stores = {}
@@ -219,26 +217,20 @@ class Race:
 
     def _write(self, stores: Mapping[str, Asked]) -> None:
         def add(store: Asked, at: int) -> list[float]:
-            return self._asked(store, "add", _extra(_ADD_AT, at, self._pace.calls))
+            return list(store.ask("add", extra=_extra(_ADD_AT, at, self._pace.calls))["times"])
 
         def seen(store: Asked, at: int) -> list[float]:
-            return self._asked(store, "add_and_see", _extra(_SEEN_AT, at, _SEEN_CALLS))
+            return list(store.ask("add_and_see", extra=_extra(_SEEN_AT, at, _SEEN_CALLS))["times"])
 
         def delete(store: Asked, at: int) -> list[float]:
             rows = _extra(_DELETE_AT, at, self._pace.calls)
             store.ask("add_together", extra=rows)
-            return self._asked(store, "delete", rows, together=False)
-
-        def delete_many(store: Asked, at: int) -> list[float]:
-            rows = _extra(_DELETE_MANY_AT, 0, 1_000)
-            store.ask("add_together", extra=rows)
-            return self._asked(store, "delete", rows, together=True)
+            return list(store.ask("delete", extra=rows)["times"])
 
         self._turns(stores, m.ADD, "add", add)
         self._turns(stores, m.SEEN, "seen", seen)
         self._seen_elsewhere(stores)
         self._turns(stores, m.DELETE, "delete", delete)
-        self._turns(stores, m.DELETE_MANY, "delete", delete_many, rounds=self._pace.delete_many_rounds, drop=False)
 
     def _seen_elsewhere(self, stores: Mapping[str, Asked]) -> None:
         with ExitStack() as stack:
@@ -254,7 +246,7 @@ class Race:
             def elsewhere(store: Asked, at: int) -> list[float]:
                 times = []
                 for extra in _extra(_ELSEWHERE_AT, at, _SEEN_CALLS):
-                    (wrote,) = self._asked(store, "add", [extra])
+                    (wrote,) = store.ask("add", extra=[extra])["times"]
                     answer = others[store.contender.key].ask("see", extra=extra)
                     if not answer["seen"]:
                         raise StoreFailed("another process did not find the row that was just written")
@@ -263,14 +255,9 @@ class Race:
 
             self._turns({key: stores[key] for key in others}, m.SEEN_ELSEWHERE, "seen", elsewhere)
 
-    def _asked(self, store: Asked, do: str, extra: list[int], **more: Any) -> list[float]:
-        """Return the times of a measure of writing."""
-        return list(store.ask(do, extra=extra, **more)["times"])
-
     def _turns(
-        self, stores: Mapping[str, Asked], measure: str, needs: str, call: Call, *,
-        rounds: int | None = None, drop: bool = True,
-    ) -> None:  # fmt: skip
+        self, stores: Mapping[str, Asked], measure: str, needs: str, call: Call, *, rounds: int | None = None
+    ) -> None:
         self._say(measure)
         able = [store for key, store in stores.items() if needs in store.contender.measures and key in self._contenders]
         able = [store for store in able if (store.contender.key, measure) not in self._failed]
@@ -278,7 +265,7 @@ class Race:
         def failed(contender: Contender, why: str) -> None:
             self._fail(contender, measure, why)
 
-        counted = in_turns(able, rounds or self._pace.rounds, call, self._rng, failed=failed, drop=drop)
+        counted = in_turns(able, rounds or self._pace.rounds, call, self._rng, failed=failed)
         for key, blocks in counted.items():
             self.record(key, measure, blocks, recall=self._recalls.get((key, measure)))
 

@@ -112,13 +112,10 @@ class Worker:
         found = self._store.plain(answer)
         return {"times": [seconds], "seen": bool(found) and found[0].id == id_of(self._data.about.n + extra)}
 
-    def delete(self, extra: list[int], together: bool) -> dict[str, Any]:
-        """Time the deletion of extra rows, one by one or in one call."""
-        ids = [id_of(self._data.about.n + position) for position in extra]
-        if together:
-            return {"times": list(self._each(lambda: self._store.delete(ids), 1))}
-        left = iter(ids)
-        return {"times": list(self._each(lambda: self._store.delete([next(left)]), len(ids)))}
+    def delete(self, extra: list[int]) -> dict[str, Any]:
+        """Time the deletion of extra rows, one by one."""
+        left = iter([id_of(self._data.about.n + position) for position in extra])
+        return {"times": list(self._each(lambda: self._store.delete([next(left)]), len(extra)))}
 
     def add_together(self, extra: list[int]) -> dict[str, Any]:
         """Write extra rows, unmeasured."""

@@ -96,8 +96,7 @@ def test_a_text_search_finds_rows(store: Asked) -> None:
 def test_a_row_that_was_added_is_found_and_one_that_was_deleted_is_not(store: Asked) -> None:
     assert len(store.ask("add_and_see", extra=[0, 1, 2])["times"]) == 3
     assert store.ask("see", extra=1)["seen"]
-    store.ask("delete", extra=[1], together=False)
-    store.ask("delete", extra=[2], together=True)
+    store.ask("delete", extra=[1, 2])
     assert store.ask("see", extra=0)["seen"]
     assert not store.ask("see", extra=1)["seen"]
     assert not store.ask("see", extra=2)["seen"]

@@ -53,7 +53,6 @@ def test_each_store_is_asked_once_a_round_and_the_first_two_calls_are_not_counte
 def test_a_short_block_of_samples_loses_at_most_half() -> None:
     assert turns(lambda store, at: [5.0, 1.0], rounds=1)[0]["bare"] == [[1.0]]
     assert turns(lambda store, at: [5.0], rounds=1)[0]["bare"] == [[5.0]]
-    assert turns(lambda store, at: [5.0, 1.0, 1.0], rounds=1, drop=False)[0]["bare"] == [[5.0, 1.0, 1.0]]
 
 
 def test_a_store_that_fails_is_named_and_asked_no_more() -> None:
