@@ -33,7 +33,6 @@ def add_command(commands: Any) -> None:
     command.add_argument("--work", type=Path, help="keep the memory files here, and use those that are there")
     command.add_argument("--only", choices=FOLDERS, action="append", help="this documentation only; repeatable")
     command.add_argument("--wrong", choices=HALVES, help="print the questions of this half that are answered wrongly")
-    command.add_argument("--packages", help="the versions of these packages, for the file of --json")
     command.add_argument("--json", type=Path, help="write the figures to this file")
     command.set_defaults(run=_run)
 
@@ -48,7 +47,6 @@ def _run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
         work.mkdir(parents=True, exist_ok=True)
         found = asyncio.run(_measured(folders, work, given.wrong, say))
     made = about.circumstances(words, ("tellback", "semantic-text-splitter", "pypdfium2"))
-    made = {**made, "packages": given.packages or ""}
     figures = list(_figures(found))
     show("Questions over technical documentation", "questions", figures, made)
     keep(given.json, figures, made)

@@ -32,7 +32,6 @@ class EmbeddingServer:
         self._lock = threading.Lock()
         self.dimensions = int(self.vectors(["dimensions"]).shape[1])
         server = self
-        self.requests = 0
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -42,7 +41,6 @@ class EmbeddingServer:
                 if not self.path.endswith("/embeddings") or not all(isinstance(text, str) for text in texts):
                     self._answer(400, {"error": {"message": "POST /v1/embeddings with texts is all that is served"}})
                     return
-                server.requests += 1
                 rows = server.vectors(texts)
                 packed = body.get("encoding_format") == "base64"
                 data = [

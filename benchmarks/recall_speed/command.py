@@ -41,8 +41,8 @@ def add_command(commands: Any) -> None:
     """Put ``recall-speed`` among the *commands* of the command line."""
     parser = commands.add_parser("recall-speed", help="speed of one recall, and size of its index")
     about.add_data_option(parser)
-    parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
-    parser.add_argument("--parts", default=",".join(_PARTS), help="what to measure, comma-separated")
+    parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES, help="numbers of turns")
+    parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS, help="what to measure")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="runs of each new process")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, help="folder for the memories' files, on a real disk (default: temporary)")
@@ -56,13 +56,9 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
         raise ValueError(
             f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder of the data sets"
         )
-    sizes = sorted({int(size) for size in given.sizes.split(",")})
-    if sizes[0] < 1_000:
-        raise ValueError(f"--sizes: 1000 turns or more are needed, not {sizes[0]}")
-    parts = given.parts.split(",")
-    if unknown := [part for part in parts if part not in _PARTS]:
-        raise ValueError(f"--parts: {unknown[0]!r} is none of {', '.join(_PARTS)}")
-    own = own_turns(given.data)
+    if min(given.sizes) < 1_000:
+        raise ValueError(f"--sizes: 1000 turns or more are needed, not {min(given.sizes)}")
+    parts, own = given.parts, own_turns(given.data)
     made = {**about.circumstances(words, _PACKAGES), "seed": given.seed, "own_turns": own}
     figures: list[Figure] = []
     with TemporaryDirectory(dir=given.work, prefix="tellback-speed-") as folder:
@@ -76,7 +72,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
             measured(_remembered(Path(folder) / "remember.db", given, say))
         if "documents" in parts:
             measured(_of_documents(Path(folder), given, say))
-        for size in sizes if {"recall", "commands"}.intersection(parts) else ():
+        for size in sorted(given.sizes) if {"recall", "commands"}.intersection(parts) else ():
             file = Path(folder) / f"{size}.db"
             measured(_of_size(file, given, size, parts, say))
             file.unlink()

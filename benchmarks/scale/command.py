@@ -1,4 +1,4 @@
-"""``python -m benchmarks scale``: what one machine with PostgreSQL carries; the results, their table and their plot."""
+"""``python -m benchmarks scale``: what one machine with PostgreSQL carries."""
 
 from __future__ import annotations
 
@@ -34,17 +34,11 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--mem0", metavar="PYTHON", help="an interpreter with mem0ai and psycopg")
     parser.add_argument("--work", type=Path, help="folder for the server's data and the files")
     parser.add_argument("--json", type=Path, default=Path("scale.json"), help="results, to which steps are added")
-    parser.add_argument("--plot", type=Path, help="write the picture of the results there, and measure nothing")
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace, asked: Sequence[str], say: Callable[[str], None]) -> int:
     """Measure the steps that are asked for, one after the other, and add them to the results."""
-    if given.plot is not None:
-        from benchmarks.scale.plot import write_plot
-
-        write_plot(json.loads(given.json.read_text()), given.plot)
-        return 0
     from tests.support.postgres import running_server
 
     results = json.loads(given.json.read_text()) if given.json.exists() else {}

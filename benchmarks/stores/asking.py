@@ -39,6 +39,10 @@ class Asked:
         self._child.say({"do": do, **arguments})
         return self._answer()
 
+    def times(self, do: str, **arguments: Any) -> list[float]:
+        """Return the seconds that the worker measured."""
+        return list(self.ask(do, **arguments)["times"])
+
     def close(self) -> None:
         """Close the pipe and wait until the process has ended."""
         self._child.stop()

@@ -205,9 +205,7 @@ class Race:
         block = {"calls": self._pace.calls, "seconds": self._pace.seconds, "k": K}
 
         def asking(what: str, **more: Any) -> Call:
-            return lambda store, at: store.ask("timed", what=what, start=at * self._pace.calls, **block, **more)[
-                "times"
-            ]
+            return lambda store, at: store.times("timed", what=what, start=at * self._pace.calls, **block, **more)
 
         self._turns(stores, m.SEARCH, "search", asking("search"))
         for measure, kind in m.FILTERS.items():
@@ -216,16 +214,17 @@ class Race:
         self._turns(stores, m.MANY, "many", asking("many"), rounds=min(4, self._pace.rounds))
 
     def _write(self, stores: Mapping[str, Asked]) -> None:
+        calls = self._pace.calls
+
         def add(store: Asked, at: int) -> list[float]:
-            return list(store.ask("add", extra=_extra(_ADD_AT, at, self._pace.calls))["times"])
+            return store.times("add", extra=_extra(_ADD_AT, at, calls))
 
         def seen(store: Asked, at: int) -> list[float]:
-            return list(store.ask("add_and_see", extra=_extra(_SEEN_AT, at, _SEEN_CALLS))["times"])
+            return store.times("add_and_see", extra=_extra(_SEEN_AT, at, _SEEN_CALLS))
 
         def delete(store: Asked, at: int) -> list[float]:
-            rows = _extra(_DELETE_AT, at, self._pace.calls)
-            store.ask("add_together", extra=rows)
-            return list(store.ask("delete", extra=rows)["times"])
+            store.ask("add_together", extra=_extra(_DELETE_AT, at, calls))
+            return store.times("delete", extra=_extra(_DELETE_AT, at, calls))
 
         self._turns(stores, m.ADD, "add", add)
         self._turns(stores, m.SEEN, "seen", seen)
@@ -246,7 +245,7 @@ class Race:
             def elsewhere(store: Asked, at: int) -> list[float]:
                 times = []
                 for extra in _extra(_ELSEWHERE_AT, at, _SEEN_CALLS):
-                    (wrote,) = store.ask("add", extra=[extra])["times"]
+                    (wrote,) = store.times("add", extra=[extra])
                     answer = others[store.contender.key].ask("see", extra=extra)
                     if not answer["seen"]:
                         raise StoreFailed("another process did not find the row that was just written")

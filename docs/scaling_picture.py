@@ -1,9 +1,12 @@
-"""Picture of one namespace at growing sizes: milliseconds of a question, both axes logarithmic."""
+"""Picture of one namespace at growing sizes: ``python docs/scaling_picture.py`` writes docs/scaling.svg.
+
+Milliseconds of a question, both axes logarithmic, from ``benchmarks/results/scale.json``. It needs matplotlib.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
 
 _LINES = (
     ("file_vector_ms", "file, vector, hot", "#888888", "-"),
@@ -15,7 +18,7 @@ _LINES = (
 )
 
 
-def write_plot(results: dict[str, Any], path: Path) -> None:
+def write_plot(results: Path, path: Path) -> None:
     """Write the SVG at *path*."""
     import matplotlib as mpl
 
@@ -23,7 +26,7 @@ def write_plot(results: dict[str, Any], path: Path) -> None:
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "scale"})
     from matplotlib import pyplot as plt
 
-    rows = sorted(results["large"], key=lambda row: row["size"])
+    rows = sorted(json.loads(results.read_text("utf-8"))["large"], key=lambda row: row["size"])
     figure, axes = plt.subplots(figsize=(7, 4))
     for name, label, color, style in _LINES:
         axes.loglog(
@@ -35,3 +38,8 @@ def write_plot(results: dict[str, Any], path: Path) -> None:
     axes.legend(fontsize=8, frameon=False)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    docs = Path(__file__).parent
+    write_plot(docs.parent / "benchmarks" / "results" / "scale.json", docs / "scaling.svg")
