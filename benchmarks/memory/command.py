@@ -119,7 +119,8 @@ def _run(given: argparse.Namespace, asked: list[str], say: Say) -> int:
     for data in _sets(given):
         server: EmbeddingServer | None = None
         if "retrieve" in stages and any(entry.shared for entry in entries):
-            server = EmbeddingServer(local_embedder())
+            given.out.mkdir(parents=True, exist_ok=True)
+            server = EmbeddingServer(local_embedder(), folder=given.out)
         has_lines = any(item.about for corpus in data.corpora for item in corpus.items)
         for entry in entries:
             if entry.not_measured or ("lines" in entry.options and not has_lines):

@@ -1,15 +1,18 @@
 """One embedder for all systems of a run: the local one, as an OpenAI-compatible endpoint on loopback.
 
 A text is embedded once and kept, so that no system pays for another's turn; times of systems that share the embedder
-are therefore without it. Questions are embedded like any text: the protocol does not tell them apart.
+are therefore without it. A file keeps vectors for a run that was killed. Questions are embedded like any text: the
+protocol does not tell them apart.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
 from collections.abc import Sequence
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,16 +24,24 @@ from benchmarks.memory.protocol import Settings
 from tellback.memory import Embedder, run_sync
 
 Vector = NDArray[np.float32]
+_BATCH = 256
+"""Texts that are embedded, and kept, at once."""
 
 
 class EmbeddingServer:
-    """Serves *embedder* on a free port of loopback until it is closed."""
+    """Serves *embedder* on a free port of loopback until it is closed; a file in *folder*, if given, keeps vectors."""
 
-    def __init__(self, embedder: Embedder, name: str = "local") -> None:
-        self._embedder, self.name = embedder, name
-        self._vectors: dict[str, Vector] = {}
+    def __init__(self, embedder: Embedder, name: str = "local", *, folder: Path | None = None) -> None:
+        self._embedder, self.name, self.dimensions = embedder, name, embedder.dimension
         self._lock = threading.Lock()
-        self.dimensions = int(self.vectors(["dimensions"]).shape[1])
+        self._row = np.dtype([("key", "V32"), ("vector", "<f4", (self.dimensions,))])
+        mark = sha256(embedder.fingerprint.encode()).hexdigest()[:16]
+        self._file = None if folder is None else folder / f"vectors-{mark}.bin"
+        rows = np.zeros(0, self._row)
+        if self._file is not None and self._file.exists():
+            rows = np.fromfile(self._file, self._row)  # without a last one that a kill cut off
+            os.truncate(self._file, rows.nbytes)
+        self._vectors: dict[bytes, Vector] = {row["key"].tobytes(): row["vector"] for row in rows}
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -71,11 +82,17 @@ class EmbeddingServer:
 
     def vectors(self, texts: Sequence[str]) -> Vector:
         """Return the vectors of *texts*, (texts, dimensions), float32."""
+        keys = [sha256(text.encode("utf-8", "replace")).digest() for text in texts]
         with self._lock:
-            if new := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
-                rows = run_sync(self._embedder.embed([text or " " for text in new]))
-                self._vectors.update(zip(new, rows, strict=True))
-            return np.stack([self._vectors[text] for text in texts])
+            new = [(key, text) for key, text in dict(zip(keys, texts, strict=True)).items() if key not in self._vectors]
+            for start in range(0, len(new), _BATCH):
+                batch = new[start : start + _BATCH]
+                vectors = run_sync(self._embedder.embed([text or " " for _, text in batch]))
+                self._vectors.update((key, vector) for (key, _), vector in zip(batch, vectors, strict=True))
+                if self._file is not None:
+                    with self._file.open("ab") as file:
+                        np.array([(key, self._vectors[key]) for key, _ in batch], self._row).tofile(file)
+            return np.stack([self._vectors[key] for key in keys])
 
     def settings(self, folder: Path) -> Settings:
         """Return the settings of a system that shares this embedder, in *folder*."""

@@ -7,8 +7,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar, Literal
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.__main__ import main
 from benchmarks.memory.answer import CURVE, DEPTH, context_of
@@ -198,6 +201,27 @@ def test_two_systems_are_compared_question_by_question(
     run(folder, tmp_path, "last,oracle")
     assert main(["memory", "compare", "last", "oracle", "--sets", str(folder), "--out", str(tmp_path)]) == 0
     assert "2 → 1: Where is the spare key now?" in capsys.readouterr().out
+
+
+def test_the_shared_embedder_embeds_a_text_once_even_if_its_run_was_killed(tmp_path: Path) -> None:
+    class Counting(HashingEmbedder):
+        asked: ClassVar[list[str]] = []
+
+        async def embed(
+            self, texts: Sequence[str], kind: Literal["document", "query"] = "document"
+        ) -> NDArray[np.float32]:
+            self.asked.extend(texts)
+            return await super().embed(texts, kind)
+
+    server = EmbeddingServer(Counting(), folder=tmp_path)
+    first = server.vectors(["a red boat", "a blue car", "a red boat"])
+    server.close()
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])  # as a kill leaves it
+    server = EmbeddingServer(Counting(), folder=tmp_path)
+    assert (server.vectors(["a red boat", "a blue car", "a red boat"]) == first).all()
+    server.close()
+    assert Counting.asked == ["a red boat", "a blue car", "a blue car"]
 
 
 def test_the_shared_embedder_speaks_the_format_of_openai() -> None:
