@@ -1,4 +1,4 @@
-"""Round trip of a hook, from outside: ``python -m benchmarks hooks --data DIR [--memories N]``.
+"""Round trip of a hook, from outside: ``python -m benchmarks hooks --data DIR [--memories N] [--file MEMORY]``.
 
 The command of a prompt hook runs in turns with a bare Python that imports ``json`` and ``socket``, each in a new
 process; each prompt is another question of LoCoMo, on a memory with turns of LoCoMo and vectors of the sentence
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -37,16 +39,13 @@ _QUESTION = "What did Caroline do last summer?"
 def add_command(commands: Any) -> None:
     """Put ``hooks`` among the *commands* of the command line."""
     parser = commands.add_parser("hooks", help="round trip of a hook, with a resident process and without")
-    about.add_data_option(parser)
-    parser.add_argument("--memories", type=int, default=10_000, help="turns in the memory")
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
+    add_memory_options(parser, 60)
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Measure and print; return 1 where a hook takes longer than it may."""
-    with _home_with_memory(given, say) as (tellback, env):
+    with home_with_memory(given, say) as (tellback, env):
         try:
             seconds, residents = _measured(str(tellback), env, given, say)
         finally:
@@ -61,8 +60,11 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
 
 
 @contextmanager
-def _home_with_memory(given: argparse.Namespace, say: Say) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Yield the command ``tellback``, and an environment with a home of its own, whose memory has LoCoMo's turns."""
+def home_with_memory(given: argparse.Namespace, say: Say) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield the command ``tellback``, and an environment whose home is temporary and whose memory is filled.
+
+    It has LoCoMo's turns, as many as *given* says, or is a copy of the file that *given* names.
+    """
     if given.data is None or not (given.data / "locomo").is_dir():
         raise ValueError(f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder")
     tellback = Path(sys.executable).with_name("tellback")
@@ -73,11 +75,24 @@ def _home_with_memory(given: argparse.Namespace, say: Say) -> Iterator[tuple[Pat
         (home / "run").mkdir(0o700)
         own = {name: value for name, value in environment().items() if not name.startswith(("TELLBACK_", "XDG_"))}
         env = {**own, "HOME": folder, "XDG_RUNTIME_DIR": f"{folder}/run", "TELLBACK_MEMORY": str(file)}
-        say(f"remembering {given.memories:,} turns")
-        places = [str(file), str(given.data.resolve()), str(given.memories), str(given.seed)]
-        command = [sys.executable, "-m", "benchmarks.recall_speed.worker", "fill", *places]
-        subprocess.run(command, cwd=PROJECT, env=env, stdout=subprocess.DEVNULL, check=True)
+        if given.file is None:
+            say(f"remembering {given.memories:,} turns")
+            places = [str(file), str(given.data.resolve()), str(given.memories), str(given.seed)]
+            command = [sys.executable, "-m", "benchmarks.recall_speed.worker", "fill", *places]
+            subprocess.run(command, cwd=PROJECT, env=env, stdout=subprocess.DEVNULL, check=True)
+        else:
+            shutil.copyfile(given.file, file)
         yield tellback, env
+
+
+def add_memory_options(parser: argparse.ArgumentParser, rounds: int) -> None:
+    """Add to *parser* the options of ``home_with_memory``, and the number of rounds."""
+    default = os.environ.get("TELLBACK_BENCH_DATA")
+    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
+    parser.add_argument("--memories", type=int, default=10_000, help="turns in the memory")
+    parser.add_argument("--file", type=Path, help="a filled memory, of which a copy is asked")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--seed", type=int, default=1)
 
 
 def _measured(
@@ -111,7 +126,7 @@ def _measured(
         timed("hook", hook, env, prompt)
         timed("recall", recall, env)
     if not json.loads(answer)["hits"]:
-        raise ValueError("nothing was found in the memory")
+        raise ValueError(f"nothing was found in {given.file or 'the memory'}: it is not one of LoCoMo's turns")
     status = subprocess.run([tellback, "resident", "status", "--json"], env=env, stdout=subprocess.PIPE, check=True)
     residents: list[dict[str, Any]] = json.loads(status.stdout)["residents"]
     del seconds["warm-up"]
