@@ -52,7 +52,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
         prompts = questions(given.data, given.rounds + _WARM_UP, given.seed)
         with OpenAIServer(*[Reply("Noted.")] * (len(prompts) * len(_WAYS))) as model:
             served = {**env, "TELLBACK_MODEL": "m", "OPENAI_BASE_URL": model.url, "TELLBACK_TOKEN": _TOKEN}
-            with _serving([str(tellback), "serve", "--port", "0"], served) as (address, process):
+            with serving([str(tellback), "serve", "--port", "0"], served) as (address, process):
                 say("asking")
                 seconds, cpu = _measured(f"{address}/v1", model.url, prompts, process)
             given_to = sum("<tellback-memories" in str(request.body) for request in model.requests)
@@ -65,7 +65,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
 
 
 @contextmanager
-def _serving(command: Sequence[str], env: dict[str, str]) -> Iterator[tuple[str, int]]:
+def serving(command: Sequence[str], env: dict[str, str]) -> Iterator[tuple[str, int]]:
     """Yield the address of the server that *command* starts, and its process."""
     process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
     try:
@@ -92,11 +92,11 @@ def _measured(
             body = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": prompt}]})
             for way, mode in _WAYS.items():
                 url = f"{endpoint if mode else model}/chat/completions"
-                used, begun = _cpu_seconds(process), perf_counter()
+                used, begun = cpu_seconds(process), perf_counter()
                 with client.stream("POST", url, content=body, headers={"x-tellback-memory": mode or "off"}) as answer:
                     parts = answer.iter_raw()
                     first = next(parts)
-                    taken = perf_counter() - begun, _cpu_seconds(process) - used
+                    taken = perf_counter() - begun, cpu_seconds(process) - used
                     assert b"[DONE]" in b"".join([first, *parts])
                 if number >= _WARM_UP:
                     seconds[way].append(taken[0])
@@ -110,7 +110,7 @@ def _measured(
     return seconds, cpu
 
 
-def _cpu_seconds(process: int) -> float:
+def cpu_seconds(process: int) -> float:
     """Return the CPU time of all threads of *process* so far; 0 where the system does not tell."""
     tasks = Path(f"/proc/{process}/task")
     times = (path.read_text(encoding="ascii") for path in tasks.glob("*/schedstat"))

@@ -38,6 +38,10 @@ TOLD = (
     (150, "We had dinner at the harbour with Rui and Lia.", (), ""),
     (400, "I take the tram number 18 to work.", (), ""),
 )
+PROMPTS = (
+    ("Write a note for the concierge about the spare key.", {"spare key": 0.71, "Rua das Flores": 0.22}),
+    ("When do we deploy the shop this week?", {"deploy the shop": 0.83, "short answers": 0.31}),
+)
 LEASE = """# Lease of the flat
 
 ## Rent
@@ -57,6 +61,7 @@ Two keys are handed over. A lost key is replaced at the cost of the tenant.
 async def tell(path: Path) -> None:
     """Make the memory that the pictures show."""
     memory, now = open_memory(path), datetime.now(UTC)
+    ids: dict[str, str] = {}
     for days, text, tags, client in reversed(TOLD):
         metadata = {"origin": client} if client else {}
         new = Memory(text, tags=tags, occurred_at=now - timedelta(days=days), metadata=metadata)
@@ -65,6 +70,10 @@ async def tell(path: Path) -> None:
             await memory.pin([report.id])
         if "dentist" in text:
             await memory.correct(report.id, "The dentist is Dr. Lopes, on Mondays from nine.")
+        ids[text] = report.id
+    for prompt, given in PROMPTS:
+        scores = {ids[next(text for text in ids if begin in text)]: score for begin, score in given.items()}
+        memory.given.record("", scores, client="claude-code", session="shop", prompt=prompt)
     documents = KnowledgeBase(memory)
     await documents.ingest_text(LEASE, source="flat/lease.md")
     await documents.ingest_text("# Boiler\n\nThe boiler is serviced each October.\n", source="flat/boiler.md")
@@ -157,7 +166,8 @@ SCENES: tuple[tuple[str, str, tuple[int, int], Callable[[Page], None]], ...] = (
     ("forget", "light", (1100, 640), going("/memories", forget)),
     ("documents", "light", (1100, 720), going("/documents", ask_documents)),
     ("profile", "dark", (1100, 720), going("/profile")),
-    ("health", "dark", (1100, 720), going("/health")),
+    ("health", "dark", (1100, 720), going("/health", lambda page: page.locator(".figures").wait_for())),
+    ("given", "light", (1100, 640), going("/given")),
     ("phone-chat", "dark", (360, 680), phone_chat),
     ("phone-memories", "light", (360, 680), going("/memories")),
 )

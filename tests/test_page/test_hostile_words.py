@@ -44,6 +44,7 @@ def pages_of(page: Page, server: PageServer, ids: list[str]) -> None:
     paths = [
         "/memories", "/memories?q=alert", "/memories/filters", "/memories/changes", "/memories/conflicts", "/profile",
         "/documents", "/documents?question=alert", "/conversations", "/conversations?q=alert", "/chat",
+        "/given", "/health",
     ]  # fmt: skip
     for path in [*paths, *(f"/memories/{id}" for id in ids), *(f"/memories/{id}/forget" for id in ids[:3])]:
         page.goto(server.address + path)
@@ -62,6 +63,8 @@ def test_memories_tags_names_and_clients_are_shown_and_are_nothing_else(server: 
             report = await opened.memory.remember(new)
             ids.append(report.id)
             await opened.memory.correct(report.id, f"My name is {new.text}")
+            prompt = f"{name} alert"
+            opened.memory.given.record("", {report.id: 1.0}, client=name, session=name, prompt=prompt)
         ids.append((await opened.memory.remember(Memory(f"alert {LONG}"))).id)
         return ids
 

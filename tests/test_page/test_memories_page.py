@@ -97,8 +97,6 @@ def test_forgetting_shows_first_what_goes_along_and_can_be_undone(server: PageSe
 def test_contradictions_stand_side_by_side_and_one_click_settles_them(server: PageServer, page: Page) -> None:
     remember(server, "I live in Lisbon.", "I live in Porto.")
     page.goto(f"{server.address}/memories/conflicts")
-    if page.locator(".conflict").count() == 0:
-        raise AssertionError("no contradiction is found")
     page.locator(".conflict article", has_text="Porto").get_by_role("button", name="This one holds").click()
     page.get_by_text("Settled.").wait_for()
     page.goto(f"{server.address}/memories/conflicts")

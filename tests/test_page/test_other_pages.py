@@ -98,7 +98,7 @@ def test_a_backup_is_made_taken_away_and_put_back_after_its_plan_was_shown(
     fill(server)
     page.goto(f"{server.address}/health")
     page.get_by_role("button", name="Check everything").click()
-    page.get_by_text("every row is as it was written").wait_for()
+    page.get_by_text("every row is as it was written").wait_for(timeout=90_000)  # a process of its own reads them
     page.get_by_role("button", name="Make a backup now").click()
     page.get_by_text("A backup is made").wait_for()
     backups = page.get_by_role("region", name="Backups").locator("tbody tr")
@@ -115,7 +115,7 @@ def test_a_backup_is_made_taken_away_and_put_back_after_its_plan_was_shown(
     page.get_by_role("link", name="Put back").click()
     page.get_by_text("1 change of yours since then would be gone").wait_for()
     page.get_by_role("button", name="Put it back").click()
-    page.get_by_text("is put back: ").wait_for()
+    page.get_by_text("is put back: ").wait_for(timeout=60_000)
     page.goto(f"{server.address}/memories")
     page.get_by_text("The rent is 910 euros").wait_for()
     assert page.get_by_text("The ferry leaves").count() == 0
@@ -132,7 +132,7 @@ def test_settings_are_changed_checked_and_hold_at_once(server: PageServer, page:
     assert page.get_by_label("Your name").input_value() == "Marta"  # what was typed is still there
     page.get_by_label("Your time zone").fill("Europe/Lisbon")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("Saved: name, zone.").wait_for()
+    page.get_by_text("Saved: name, zone.").wait_for(timeout=60_000)
     assert server.config.read_text() == 'name = "Marta"\nzone = "Europe/Lisbon"\n'
 
     async def name(opened):

@@ -66,6 +66,13 @@ async def health(request: Request, opened: Own) -> Response:
     return await _show(request, opened)
 
 
+@router.get("/health/state")
+async def state(request: Request, opened: Own) -> Response:
+    """Show what is counted and found: every entry is looked at for it, so it comes after the page."""
+    stats = await opened.memory.stats(namespace=opened.namespace)
+    return render(request, "health_state.html", stats=stats, findings=await _findings(opened))
+
+
 @router.post("/health/check")
 async def check(request: Request, opened: Own) -> Response:
     """Check everything, as ``tellback doctor`` does, in a process of its own: it reads every row."""
@@ -153,7 +160,6 @@ async def link(request: Request, opened: Own, user: Annotated[str, Form(max_leng
 
 async def _show(request: Request, opened: OpenedMemory, checks: list[Finding] | None = None) -> Response:
     memory, accounts = opened.memory, request.app.state.accounts
-    stats = await memory.stats(namespace=opened.namespace)
     backups: list[Any] = []
     with suppress(UnsupportedError):  # a memory in no file has none of its own
         backups = sorted(await memory.backups(), key=lambda backup: backup.at, reverse=True)
@@ -161,9 +167,7 @@ async def _show(request: Request, opened: OpenedMemory, checks: list[Finding] | 
     return render(
         request,
         "health.html",
-        stats=stats,
         backups=backups,
-        findings=await _findings(opened),
         checks=checks,
         clients=await asyncio.to_thread(_clients),
         users=await accounts.list(),

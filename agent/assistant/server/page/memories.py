@@ -32,6 +32,7 @@ from tellback.vectorstore import Filter, RevisionConflict
 router = APIRouter(route_class=PageRoute)
 _PER_PAGE: Final = 50
 _FOUND: Final = 20
+_CONFLICTS: Final = 20
 _GRACE: Final = timedelta(days=7)
 _EXACT_SIMILARITY: Final = 0.995
 _NEAR_SHARE: Final = 0.3
@@ -248,16 +249,19 @@ async def remember(opened: Opened, text: Text, tags: Line = "", sensitive: Annot
 
 @router.get("/memories/conflicts")
 async def conflicts(request: Request, opened: Opened) -> Response:
-    """Show memories that contradict each other, side by side."""
-    found = [[Row(memory, opened) for memory in conflict.memories] for conflict in await opened.desk.conflicts()]
-    return render(request, "conflicts.html", conflicts=found)
+    """Show memories that contradict each other, side by side; all are compared, so they come after the page."""
+    if not is_partial(request):
+        return render(request, "conflicts.html", **await done(opened.desk, request))
+    found = await opened.desk.conflicts(_CONFLICTS + 1)
+    rows = [[Row(memory, opened) for memory in conflict.memories] for conflict in found[:_CONFLICTS]]
+    return render(request, "conflict_list.html", conflicts=rows, more=len(found) > _CONFLICTS)
 
 
 @router.post("/memories/conflicts")
 async def settle(opened: Opened, ids: Annotated[list[str], Form()], keep: Annotated[str, Form()]) -> Response:
     """Let one of contradicting memories hold."""
-    operation, left = await opened.desk.settle(ids, keep), await opened.desk.conflicts(1)
-    return go_to(opened, "/memories/conflicts" if len(left) else "/memories/changes", done=operation.id)
+    operation = await opened.desk.settle(ids, keep)
+    return go_to(opened, "/memories/conflicts", done=operation.id)
 
 
 @router.get("/memories/changes")

@@ -139,6 +139,16 @@ if (drop) {
   }
 }
 
+// An export is dropped where it would be chosen.
+const exported = document.getElementById("export-file");
+if (exported) {
+  droppable(exported.form, (found) => {
+    const files = new DataTransfer();
+    if (found.length) files.items.add(found[0].file);
+    exported.files = files.files;
+  });
+}
+
 // Chat
 const composer = document.getElementById("composer");
 if (composer) {
