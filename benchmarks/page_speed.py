@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +33,7 @@ _PATHS = (
 )  # fmt: skip
 _LISTED, _RECALL = "an older page of memories", "the recall of a search alone"
 _ASKED = "a search"
+_PART = {"HX-Request": "true"}
 
 
 def add_command(commands: Any) -> None:
@@ -74,16 +76,11 @@ def _measured(address: str, asked: Sequence[str], process: int) -> dict[str, lis
         older = {"after": listed["next"]}
         for number, question in enumerate(asked):
             for path in _PATHS:
-                timed(path, lambda path=path: browser.get(path), number)  # type: ignore[misc]
-            timed(_LISTED, lambda: browser.get("/memories", params=older, headers={"HX-Request": "true"}), number)
+                timed(path, partial(browser.get, path), number)
+            timed(_LISTED, partial(browser.get, "/memories", params=older, headers=_PART), number)
             body = {"question": question, "k": 20, "explain": True, "all_utterances": True}
-            timed(_RECALL, lambda body=body: browser.post("/api/v1/recall", json=body, headers=bearer), number)  # type: ignore[misc]
-            query = {"q": question}
-            found = timed(
-                _ASKED,
-                lambda query=query: browser.get("/memories", params=query, headers={"HX-Request": "true"}),  # type: ignore[misc]
-                number,
-            )
+            timed(_RECALL, partial(browser.post, "/api/v1/recall", json=body, headers=bearer), number)
+            found = timed(_ASKED, partial(browser.get, "/memories", params={"q": question}, headers=_PART), number)
             assert 'class="memory' in found.text
     return times
 
