@@ -47,6 +47,7 @@ from .history.protocol import Summary as Summary
 from .history.windows import ConversationWindowPolicy as ConversationWindowPolicy
 from .history.windows import FullWindow as FullWindow
 from .history.windows import Window as Window
+from .http.redaction import safe_url as safe_url
 from .http.requests import is_loopback as is_loopback
 from .http.requests import is_remote as is_remote
 from .list_query import time_conditions as time_conditions

@@ -34,7 +34,7 @@ from tellback.agent.providers.document_blocks import with_documents_as_text
 from tellback.agent.providers.inline_thinking import InlineThinkingSplitter
 from tellback.agent.results import StopReason
 from tellback.memory.http import HttpClient, HttpConnectError, HttpError, HttpStatusError, HttpWait, ServerEvent
-from tellback.memory.internals import is_loopback
+from tellback.memory.internals import is_loopback, safe_url
 
 _COMPLAINT_LENGTH = 300
 _NOTICE_SECONDS = 5.0
@@ -182,18 +182,8 @@ def checked_base_url(base_url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ArgumentError("base_url", redacted_url(base_url).removeprefix("://"), expected)
+        raise ArgumentError("base_url", safe_url(base_url), expected)
     return base_url.rstrip("/")
-
-
-def redacted_url(url: str) -> str:
-    """Return *url* without the parts that may carry a key."""
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "(unreadable address)"
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
 def redact_key(text: str, key: str) -> str:
@@ -366,4 +356,4 @@ class HttpProvider(ABC):
         await self._endpoint.aclose()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r}, {redacted_url(self._endpoint.url)!r})"
+        return f"{type(self).__name__}({self._model!r}, {safe_url(self._endpoint.url)!r})"

@@ -47,14 +47,13 @@ from tellback.agent.providers.http_provider import (
     function_definition,
     object_field,
     object_list,
-    redacted_url,
     text_or_empty,
 )
 from tellback.agent.providers.schemas import openai_schema
 from tellback.agent.results import StopReason, Usage
 from tellback.memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from tellback.memory.http import HttpClient, ServerEvent
-from tellback.memory.internals import OpaqueBlock
+from tellback.memory.internals import OpaqueBlock, safe_url
 
 Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
 """Servers of the format whose own fields are known."""
@@ -486,9 +485,7 @@ class OpenAICompatibleProvider(HttpProvider):
 
 async def list_models(base_url: str, *, api_key: str | None = None, client: HttpClient | None = None) -> list[str]:
     """Return the names of the models that the endpoint has, sorted."""
-    provider = OpenAICompatibleProvider(
-        base_url, redacted_url(checked_base_url(base_url)), api_key=api_key, client=client
-    )
+    provider = OpenAICompatibleProvider(base_url, safe_url(checked_base_url(base_url)), api_key=api_key, client=client)
     try:
         return [model.name for model in await provider.models()]
     finally:

@@ -139,9 +139,9 @@ def line_writer_shown(settings: AssistantSettings) -> str:
 
         command = CLIENT_COMMANDS[settings.line_client]
         return f"{command.title} ({command.shown})"
-    from tellback.agent.providers.http_provider import redacted_url
+    from tellback.memory.internals import safe_url
 
-    return f"{settings.model} at {redacted_url(settings.model_endpoint.url)}"
+    return f"{settings.model} at {safe_url(settings.model_endpoint.url)}"
 
 
 async def _memories_without_line(opened: OpenedMemory) -> list[Memory]:

@@ -238,9 +238,9 @@ def _redacted_setting(name: str, value: Any) -> Any:
 
 
 def _shown_address(address: str) -> str:
-    from tellback.agent.providers.http_provider import redacted_url
+    from tellback.memory.internals import safe_url
 
-    return redacted_url(address)
+    return safe_url(address)
 
 
 def _setting_text(value: Any) -> str:

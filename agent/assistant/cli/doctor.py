@@ -116,7 +116,7 @@ def _check_mcp_servers(settings: AssistantSettings) -> DoctorCheck:
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     """List the settings with their origins; a file with a key in it must be private."""
     from tellback.agent.assistant.config import KEY_SETTINGS
-    from tellback.agent.providers.http_provider import redacted_url
+    from tellback.memory.internals import safe_url
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
     yield DoctorCheck("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
@@ -124,7 +124,7 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     values = (
         ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
         ("provider", settings.model_endpoint.kind if has_model else "quotes"),
-        ("base_url", redacted_url(settings.model_endpoint.url) if has_model else "not used"),
+        ("base_url", safe_url(settings.model_endpoint.url) if has_model else "not used"),
         ("api_key", "set" if settings.key_setting and getattr(settings, settings.key_setting) else "not set"),
         ("embedder", settings.embedder),
         ("namespace", settings.namespace or "(default)"),
