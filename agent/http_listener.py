@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from tellback.agent.errors import ArgumentError
-from tellback.agent.rate_limit import RateLimit
+from tellback.agent.rate_limit import RequestLimit
 from tellback.memory.internals import is_loopback
 
 _MIN_TOKEN_LENGTH: Final = 16
@@ -62,7 +62,7 @@ class _BodyTooLarge(Exception):
     pass
 
 
-class Caller(Protocol):
+class HttpCaller(Protocol):
     """Sender of a request: a *name* ("" of the one whose server it is), and the requests a minute they may send."""
 
     @property
@@ -77,7 +77,7 @@ class Caller(Protocol):
 class Callers(Protocol):
     """Callers by their token."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def caller(self, token: str) -> HttpCaller | None:
         """Return the caller with *token*; None where it is nobody's."""
 
 
@@ -114,7 +114,7 @@ class RequestGuard:
     body_limits: Mapping[str, int] = field(default_factory=dict)
     open: Collection[str] = ()
     on_end: Callable[[Message, int, float], object] = lambda scope, status, seconds: None
-    limit: RateLimit = field(default_factory=RateLimit)
+    limit: RequestLimit = field(default_factory=RequestLimit)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -19,7 +19,7 @@ _BUCKET: Final = struct.Struct("<Qdd")
 """Bucket that processes share: the hash of the caller, what is left, and since when."""
 
 
-class RateLimit:
+class RequestLimit:
     """Token buckets by caller: a minute's requests may come at once, and then as many as *clock* gives room for."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,7 +38,7 @@ class RateLimit:
         return 0.0 if allowed else (1 - left) / rate
 
 
-class SharedRateLimit(RateLimit):
+class SharedRequestLimit(RequestLimit):
     """Token buckets that processes share which are forked after it was made; *clock* is the machine's.
 
     Two callers may fall on one of the *places*: then the one that asks begins anew.
@@ -52,7 +52,7 @@ class SharedRateLimit(RateLimit):
         self._places, self._memory = places, mmap.mmap(self._file.fileno(), places * _BUCKET.size)
 
     def wait(self, caller: str, per_minute: int) -> float:
-        """As ``RateLimit.wait``, for all processes together; the lock of one that is killed ends with it."""
+        """As ``RequestLimit.wait``, for all processes together; the lock of one that is killed ends with it."""
         import fcntl
 
         number = int.from_bytes(blake2b(caller.encode(), digest_size=8).digest(), "little")

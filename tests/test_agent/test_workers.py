@@ -21,7 +21,7 @@ import httpx
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.server.turns import held_turn
 from tellback.agent.assistant.wiring import OpenedMemory
-from tellback.agent.rate_limit import SharedRateLimit
+from tellback.agent.rate_limit import SharedRequestLimit
 from tellback.memory import open_memory, run_sync
 from tellback.memory.jobs import Jobs
 from tests.support.postgres import PostgresServer
@@ -126,7 +126,7 @@ def test_workers_end_when_the_process_that_began_them_is_killed(postgres: Postgr
 
 
 def test_requests_a_minute_are_counted_over_all_workers() -> None:
-    limit = SharedRateLimit(clock=lambda: 100.0)
+    limit = SharedRequestLimit(clock=lambda: 100.0)
     pids = []
     for _ in range(3):
         if (pid := os.fork()) == 0:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tellback.agent.assistant.server.resident import ResidentServer
     from tellback.agent.assistant.server.restarts import Restarts
     from tellback.agent.assistant.wiring import OpenedMemory
-    from tellback.agent.rate_limit import RateLimit
+    from tellback.agent.rate_limit import RequestLimit
 
 TOKEN_VARIABLE = "TELLBACK_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8930
@@ -89,7 +89,7 @@ def serve(
     from tellback.agent.assistant.server.restarts import Restarts
     from tellback.agent.assistant.server.running import ServerRuns, sole_server
     from tellback.agent.http_listener import listen
-    from tellback.agent.rate_limit import RateLimit, SharedRateLimit
+    from tellback.agent.rate_limit import RequestLimit, SharedRequestLimit
     from tellback.vectorstore import MissingExtra
 
     exposure = checked_exposure(host, names=name or (), certificate=cert, key=key, proxies=behind_proxy)
@@ -97,7 +97,7 @@ def serve(
         import fastapi as fastapi
     except ImportError as error:
         raise MissingExtra("the HTTP server", "web") from error
-    folder, limit = platformdirs.user_state_path("tellback"), SharedRateLimit() if workers > 1 else RateLimit()
+    folder, limit = platformdirs.user_state_path("tellback"), SharedRequestLimit() if workers > 1 else RequestLimit()
     serving = _Serving(configuration, exposure, folder, page, browser, workers, limit)
     if workers > 1:
         from tellback.agent.assistant.server.workers import run_workers
@@ -141,7 +141,7 @@ class _Serving:
     page: bool
     browser: bool
     workers: int
-    limit: RateLimit
+    limit: RequestLimit
     is_again: bool = False
 
     def address(self, listening: socket.socket) -> str:

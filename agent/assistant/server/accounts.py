@@ -153,11 +153,11 @@ class Accounts:
         room = await self._room_of(account, signed) if chosen == user.namespace else None
         return opened.seen_by(signed, chosen, own=chosen == user.namespace, writes=may_write, room=room)
 
-    async def _room_of(self, account: Account, memory: LongTermMemory) -> Room | None:
+    async def _room_of(self, account: Account, memory: LongTermMemory) -> QuotaRoom | None:
         quota = account.user.quota
         if quota.memories is quota.documents is quota.bytes is None:
             return None
-        return Room(quota, memory, account.user.namespace, await self._known_users())
+        return QuotaRoom(quota, memory, account.user.namespace, await self._known_users())
 
     async def _known_users(self) -> Users:
         if self._users is None:
@@ -166,7 +166,7 @@ class Accounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class QuotaRoom:
     """Room that *quota* leaves in *namespace* of *memory*, whichever process of the server stores there.
 
     What is on its way is reserved among the *users* until it is stored, and counts: rather one memory twice than one

@@ -20,7 +20,7 @@ from typing import Final
 
 from tellback.agent.assistant.server.accounts import OWNER, Account, Accounts
 from tellback.agent.http_listener import Application, Message, Receive, Send
-from tellback.agent.rate_limit import RateLimit
+from tellback.agent.rate_limit import RequestLimit
 
 LINK_SECONDS: Final = 600
 """Lifetime of a link: long enough for a browser to start."""
@@ -54,8 +54,10 @@ class BrowserSessions:
     *token* is the server's; *limit* bounds attempts to sign in, and the requests of each account.
     """
 
-    def __init__(self, token: str, *, clock: Callable[[], float] = time.time, limit: RateLimit | None = None) -> None:
-        self.limit: Final = limit or RateLimit()
+    def __init__(
+        self, token: str, *, clock: Callable[[], float] = time.time, limit: RequestLimit | None = None
+    ) -> None:
+        self.limit: Final = limit or RequestLimit()
         self._clock = clock
         self._key = hmac.new(token.encode(), b"tellback browser session", hashlib.sha256).digest()
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tellback.agent.assistant.server.proxy.wires import ReplyReader, Wire, event_object
+from tellback.agent.assistant.server.proxy.wires import AnswerReader, Wire, event_object
 from tellback.agent.context_items import ContextItem
 from tellback.agent.short_ids import short_id
 
@@ -23,7 +23,7 @@ class Relay:
     session: str
     items: Sequence[ContextItem]
     notes: Sequence[str] = ()
-    reader: ReplyReader = field(init=False)
+    reader: AnswerReader = field(init=False)
     _has_begun: bool = False
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ EXTENSION: Final = "tellback"
 """Field that is added to answers: official clients keep fields that they do not know, and go on."""
 
 
-class ReplyReader(ABC):
+class AnswerReader(ABC):
     """Reader of one reply, of *events* one by one or of a *whole* answer."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class ReplyReader(ABC):
         """Read an answer that is not streamed."""
 
 
-class ChatCompletionReader(ReplyReader):
+class ChatCompletionReader(AnswerReader):
     """Reads a reply of Chat Completions; of several choices the first."""
 
     def read_event(self, event: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ class ChatCompletionReader(ReplyReader):
         self.is_complete |= isinstance(choice.get("finish_reason"), str)
 
 
-class MessageReader(ReplyReader):
+class MessageReader(AnswerReader):
     """Reads a reply of Anthropic's Messages."""
 
     def read_event(self, event: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ class Wire:
     name: str
     title: str
     path: str
-    reader: type[ReplyReader]
+    reader: type[AnswerReader]
     holder: str = ""
 
     def error(self, message: str, code: str) -> dict[str, Any]:
