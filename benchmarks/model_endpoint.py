@@ -15,7 +15,6 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter, process_time, sleep
 from typing import Any
 
@@ -24,7 +23,7 @@ import numpy as np
 
 from benchmarks import about
 from benchmarks.figure import Figure, show, times
-from benchmarks.hooks import Say, add_memory_options, home_with_memory
+from benchmarks.hooks import Say, add_memory_options, cpu_seconds, home_with_memory
 from benchmarks.recall_speed.texts import questions
 from tellback.agent.testing import OpenAIServer, Reply
 from tellback.memory import local_embedder, run_sync
@@ -108,13 +107,6 @@ def _measured(
                 seconds[_ENCODER].append(perf_counter() - begun)
                 cpu[_ENCODER].append(process_time() - used)
     return seconds, cpu
-
-
-def cpu_seconds(process: int) -> float:
-    """Return the CPU time of all threads of *process* so far; 0 where the system does not tell."""
-    tasks = Path(f"/proc/{process}/task")
-    times = (path.read_text(encoding="ascii") for path in tasks.glob("*/schedstat"))
-    return sum(int(time.split()[0]) for time in times) / 1e9
 
 
 def _added(seconds: dict[str, list[float]], way: str) -> float:

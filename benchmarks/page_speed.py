@@ -19,8 +19,8 @@ import httpx
 from benchmarks import about
 from benchmarks.figure import Figure, show
 from benchmarks.figure import times as times_of
-from benchmarks.hooks import Say, add_memory_options, home_with_memory
-from benchmarks.model_endpoint import cpu_seconds, serving
+from benchmarks.hooks import Say, add_memory_options, cpu_seconds, home_with_memory
+from benchmarks.model_endpoint import serving
 from benchmarks.recall_speed.texts import questions
 
 _PAINT, _SEARCH = 300.0, 60.0

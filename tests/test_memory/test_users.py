@@ -5,6 +5,7 @@ Inner parts, on no face: ``tellback.memory.internals``.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,18 @@ async def test_users_go_along_to_another_home_and_out_of_a_damaged_file(tmp_path
         assert found.shares("ana") == {"family": "read"}
         assert [done.user for done in await moved.operations(namespace="ana")] == ["ana"]
         await moved.close()
+
+
+async def test_what_is_on_its_way_and_spent_words_are_known_to_all_until_they_expire(memory: LongTermMemory) -> None:
+    users, others = Users(memory.database), Users(memory.database)
+    users.add(User("ana", "ana"))
+    later = int(datetime.now(UTC).timestamp()) + 600
+    numbers = [users.reserve("ana", until, {"memories": 2}) for until in (later, 1, later)]
+    assert others.reserved("ana", numbers[0]) == {}
+    assert others.reserved("ana", numbers[2]) == {"memories": 2, "documents": 0, "bytes": 0}  # one has expired
+    others.release("ana", numbers[0])
+    assert users.reserved("ana", numbers[2]) == {}
+    assert [users.spend("word", later, later - 600), others.spend("word", later, later - 600)] == [True, False]
+    assert (others.is_spent("word"), others.is_spent("another")) == (True, False)
+    users.spend("another", later * 2, later + 1)
+    assert not others.is_spent("word")  # it has expired by itself
