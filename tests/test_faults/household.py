@@ -31,7 +31,7 @@ from tellback.memory.internals import User, Users
 
 _OWNER: Final = "a-token-of-the-household"
 _API: Final = "/api/v1"
-_KEPT: Final = 40
+_KEPT: Final = 15
 """Facts that a user keeps: the oldest beyond are forgotten, so that the memory does not grow by what it holds."""
 _SECONDS_BETWEEN: Final = 0.4
 _MOST_GROWTH: Final = 0.05
