@@ -185,18 +185,20 @@ class E5Encoder:
 
     def _encode(self, texts: Sequence[str], kind: EmbeddingKind) -> Embeddings:
         present = [position for position, text in enumerate(texts) if not is_blank(text)]
-        tokens, truncated = [], {}
+        tokens, truncated = list[tuple[int, ...]](), {}
         for position in present:
             beginning = texts[position][:_MAX_CHARACTERS]
             ids = self._pieces.ids(_MARKS[kind] + beginning)
             total = len(ids) * len(texts[position]) // len(beginning)  # as if all of it were like its beginning
             if total > MAX_TOKENS:
                 truncated[position] = Truncation(min(len(ids), MAX_TOKENS), total)
-            tokens.append(ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]])
+            tokens.append(tuple(ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]]))
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
         if present:
-            encoded = self._network.encode(tokens)
-            vectors[present] = encoded if self._head is None else self._head.apply(encoded, kind)
+            rows = {ids: row for row, ids in enumerate(dict.fromkeys(tokens))}  # in two rows, last bits could differ
+            encoded = self._network.encode([*rows])
+            encoded = encoded if self._head is None else self._head.apply(encoded, kind)
+            vectors[present] = encoded[[rows[ids] for ids in tokens]]
         return Embeddings(vectors, truncated)
 
     def __repr__(self) -> str:

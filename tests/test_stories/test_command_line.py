@@ -159,11 +159,12 @@ def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_a
     plan = commands.json("forget", id, "--dry-run")
     assert (plan["memories"], plan["versions"], plan["dry_run"]) == ([id], 1, True)
     receipt = commands.json("forget", id, "--yes")
-    only_done = {"dry_run", "operation", "at", "salt", "hashes"}
+    only_done = {"dry_run", "operation", "at", "salt", "hashes", "parts"}
     assert {name: plan[name] for name in plan.keys() - only_done} == {
         name: receipt[name] for name in receipt.keys() - only_done
     }
     assert receipt["operation"]
+    assert receipt["parts"] == {"given": 2}
     assert len(receipt["hashes"]) == 2
     assert traces(tmp_path, "Zanzibar") == traces(tmp_path, "Quebec") == []
     hits = commands.json("recall", "What is the number of my locker at the gym?")["hits"]
