@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import hooks, loop, model_endpoint, page_speed
+from benchmarks import loop, round_trip
 from benchmarks.documents import command as documents
 from benchmarks.memory import command as memory
 from benchmarks.personal import hands_command, train
@@ -15,7 +15,7 @@ from benchmarks.recall_speed import command as recall_speed
 from benchmarks.scale import command as scale
 from benchmarks.stores import command as stores
 
-_PARTS = (memory, hands_command, train, documents, recall_speed, scale, hooks, model_endpoint, page_speed, loop, stores)
+_PARTS = (memory, hands_command, train, documents, recall_speed, scale, round_trip, loop, stores)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -164,6 +164,13 @@ def _last_line(told: str) -> str:
     return (told.strip().splitlines() or ["without a word"])[-1][:300]
 
 
+def seconds_of(work: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
+    """Return how long *work* takes by *clock*."""
+    begun = clock()
+    work()
+    return clock() - begun
+
+
 def private_bytes() -> int | None:
     """Return the memory that is this process's alone, in bytes; None where the system does not tell (not Linux)."""
     try:

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks import about
 from benchmarks.child import Started, in_turns, printed
 from benchmarks.figure import Figure, keep, short, show, times
-from benchmarks.recall_speed.texts import own_turns, questions
+from benchmarks.recall_speed.texts import own_turns, questions, require_locomo
 
 _SIZES = (1_000, 10_000, 100_000)
 _ROUNDS = 7
@@ -52,10 +52,7 @@ def add_command(commands: Any) -> None:
 
 def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Measure what *given* asks for; return the exit code."""
-    if given.data is None or not (given.data / "locomo").is_dir():
-        raise ValueError(
-            f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder of the data sets"
-        )
+    require_locomo(given.data)
     if min(given.sizes) < 1_000:
         raise ValueError(f"--sizes: 1000 turns or more are needed, not {min(given.sizes)}")
     parts, own = given.parts, own_turns(given.data)

@@ -33,6 +33,13 @@ def turns(data: Path, n: int, seed: int) -> Iterator[Memory]:
         yield replace(_said_again(turn, again, rng) if again else turn, id="")
 
 
+def require_locomo(data: Path | None) -> Path:
+    """Return *data*; raise ``ValueError`` where LoCoMo is not in that folder."""
+    if data is None or not (data / "locomo").is_dir():
+        raise ValueError(f"no data set locomo in {data}: --data (or TELLBACK_BENCH_DATA) names the folder")
+    return data
+
+
 def own_turns(data: Path) -> int:
     """Return how many turns LoCoMo has here."""
     return sum(len(corpus.items) for corpus in locomo(data / "locomo").corpora)

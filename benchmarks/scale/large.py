@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.child import seconds_of
 from benchmarks.scale import made_up
 from tellback.vectorstore import Entry, Space, SqliteStore, VectorStore, open_store
 from tellback.vectorstore.postgres import IndexKind, PostgresDatabase, build_search_index, drop_search_index
@@ -24,23 +25,21 @@ def measure(size: int, address: str, folder: Path, *, questions: int, kinds: Seq
     asked = list(zip(made_up.vectors(questions, 99), made_up.texts(questions, 98), strict=True))
     row: dict[str, Any] = {"size": size}
     file = SqliteStore(folder / f"{size}.db", space=space, matrix_limit=1 << 32)
-    row["file_load_s"] = seconds(lambda: file.upsert(entries(size), namespace=NAMESPACE))
+    row["file_load_s"] = seconds_of(lambda: file.upsert(entries(size), namespace=NAMESPACE))
     file.close()
     file = SqliteStore(folder / f"{size}.db", matrix_limit=1 << 32)
-    row |= {f"file_cold_{name}_ms": value for name, value in once(file, asked[0]).items()}
-    row |= {f"file_{name}_ms": value for name, value in hot(file, asked).items()}
+    row |= once("file_cold", file, asked[0]) | hot("file", file, asked)
     file.close()
     (folder / f"{size}.db").unlink()
     with_server = open_store(address, space=space, matrix_limit=1 << 32)
-    row["load_s"] = seconds(lambda: with_server.upsert(entries(size), namespace=NAMESPACE))
+    row["load_s"] = seconds_of(lambda: with_server.upsert(entries(size), namespace=NAMESPACE))
     database = with_server.database
     assert isinstance(database, PostgresDatabase)
     database.run_alone("VACUUM ANALYZE")
     row["tables_mb"] = table_bytes(database) / 1e6
     with_server.close()
     store = open_store(address, matrix_limit=1 << 32)
-    row |= {f"cold_{name}_ms": value for name, value in once(store, asked[0]).items()}
-    row |= {f"hot_{name}_ms": value for name, value in hot(store, asked).items()}
+    row |= once("cold", store, asked[0]) | hot("hot", store, asked)
     exact = [found_ids(store, vector) for vector, _ in asked]
     store.close()
     store = open_store(address)
@@ -50,7 +49,7 @@ def measure(size: int, address: str, folder: Path, *, questions: int, kinds: Seq
         index = build_search_index(store.database, NAMESPACE, kind)
         row[f"{kind}_build_s"] = time.perf_counter() - begun
         row[f"{kind}_mb"] = index.bytes / 1e6
-        row |= {f"{kind}_{name}_ms": value for name, value in hot(store, asked).items()}
+        row |= hot(kind, store, asked)
         found = [found_ids(store, vector) for vector, _ in asked]
         pairs = zip(found, exact, strict=True)
         row[f"{kind}_recall"] = statistics.mean(len(set(a) & set(b)) / len(b) for a, b in pairs)
@@ -69,38 +68,27 @@ def entries(size: int) -> Iterator[Entry]:
             yield Entry(f"e{start + place}", vector, text)
 
 
-def once(store: VectorStore, question: tuple[Any, str]) -> dict[str, float]:
-    """Return the milliseconds of a first question by vector, and of a first one by words."""
-    return {name: 1e3 * seconds(partial(ask, store, name, question)) for name in ("vector", "words")}
+def once(where: str, store: VectorStore, *asked: tuple[Any, str]) -> dict[str, float]:
+    """Return the median milliseconds of a question by vector, and of one by words, named by *where*."""
+    calls: dict[str, Callable[[tuple[Any, str]], object]] = {
+        "vector": lambda one: store.search(one[0], namespace=NAMESPACE),
+        "words": lambda one: store.search_text(one[1], namespace=NAMESPACE),
+    }
+    return {
+        f"{where}_{name}_ms": 1e3 * statistics.median(seconds_of(partial(call, one)) for one in asked)
+        for name, call in calls.items()
+    }
 
 
-def hot(store: VectorStore, asked: Sequence[tuple[Any, str]]) -> dict[str, float]:
-    """Return the median milliseconds of a question by vector, and of one by words, after some that load."""
-    figures = {}
-    for name in ("vector", "words"):
-        for question in asked[:_WARM]:
-            ask(store, name, question)
-        figures[name] = 1e3 * statistics.median(seconds(partial(ask, store, name, question)) for question in asked)
-    return figures
-
-
-def ask(store: VectorStore, name: str, question: tuple[Any, str]) -> object:
-    """Ask by vector or by words."""
-    if name == "vector":
-        return store.search(question[0], namespace=NAMESPACE)
-    return store.search_text(question[1], namespace=NAMESPACE)
+def hot(where: str, store: VectorStore, asked: Sequence[tuple[Any, str]]) -> dict[str, float]:
+    """Return the same after some that load."""
+    once(where, store, *asked[:_WARM])
+    return once(where, store, *asked)
 
 
 def found_ids(store: VectorStore, vector: Any) -> list[str]:
     """Return the ids of the ten nearest."""
     return [match.entry.id for match in store.search(vector, namespace=NAMESPACE)]
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return how long *work* takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
 
 
 def table_bytes(database: PostgresDatabase, *tables: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,6 +32,12 @@ def vectors(count: int, seed: int) -> NDArray[np.float32]:
     random = np.random.default_rng(seed)
     rows = centres[random.integers(_CENTRES, size=count)] + 0.8 * random.normal(size=(count, DIMENSION))
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+
+
+def medians(written: Sequence[float], found: Sequence[float]) -> dict[str, float]:
+    """Return how many were *written*, and the medians of a write and of a search without the first ones."""
+    kept = statistics.median(written[len(written) // 10 :])
+    return {"writes": len(written), "write_ms": kept, "search_ms": statistics.median(found[10:])}
 
 
 def embed(lines: Sequence[str]) -> list[list[float]]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.scale import made_up
-from tellback.memory import FunctionEmbedder, LongTermMemory, Memory, open_memory
+from tellback.memory import FunctionEmbedder, Memory, open_memory
 from tellback.memory.internals import CONVERSATION, ServerIndexes, store_namespace, to_entry
 from tellback.vectorstore import Entry
 
@@ -28,11 +28,6 @@ def embedder() -> FunctionEmbedder:
     return FunctionEmbedder(made_up.embed, fingerprint="made-up", dimension=made_up.DIMENSION, remote=False)
 
 
-def open_server(address: str) -> LongTermMemory:
-    """Open the memory of a worker."""
-    return open_memory(address, embedder=embedder())
-
-
 def sizes(tenants: int, memories: int) -> list[int]:
     """Return how many memories each tenant has: about *memories* in all, few with many and many with few."""
     weights = 1.0 / np.arange(1, tenants + 1) ** 0.6
@@ -41,11 +36,10 @@ def sizes(tenants: int, memories: int) -> list[int]:
 
 def load(address: str, tenants: int, memories: int) -> dict[str, float]:
     """Write the memories of all tenants, a transaction each, with made-up vectors; return how long it took."""
-    memory = open_server(address)
+    memory = open_memory(address, embedder=embedder())
+    asyncio.run(memory.remember("The first one names the space.", namespace="space"))
     begun, written = time.perf_counter(), 0
     for tenant, size in enumerate(sizes(tenants, memories)):
-        if memory.store.space is None:
-            asyncio.run(memory.remember("The first one names the space.", namespace="space"))
         memory.store.upsert(entries(size, tenant), namespace=store_namespace(f"tenant{tenant}", CONVERSATION))
         written += size
     taken = time.perf_counter() - begun
@@ -91,17 +85,16 @@ def ask(address: str, tenants: int, seed: int, seconds: float) -> dict[str, Any]
     lines = made_up.texts(1000, 1_000 + seed)
 
     async def run() -> dict[str, Any]:
-        memory = open_server(address)
         known, latencies, hits = set[int](), list[float](), list[bool]()
-        end = time.perf_counter() + seconds
-        for number, tenant in enumerate(asked):
-            if time.perf_counter() > end:
-                break
-            recall = memory.recall(lines[number % len(lines)], namespace=f"tenant{tenant}")
-            latencies.append(await milliseconds(recall))
-            hits.append(tenant in known)
-            known.add(tenant)
-        await memory.close()
+        async with open_memory(address, embedder=embedder()) as memory:
+            end = time.perf_counter() + seconds
+            for number, tenant in enumerate(asked):
+                if time.perf_counter() > end:
+                    break
+                recall = memory.recall(lines[number % len(lines)], namespace=f"tenant{tenant}")
+                latencies.append(await milliseconds(recall))
+                hits.append(tenant in known)
+                known.add(tenant)
         return {"latencies": latencies, "hits": hits, "mb": resident_mb()}
 
     return asyncio.run(run())
@@ -125,7 +118,7 @@ def neighbour(address: str, *, seconds: float) -> dict[str, float]:
 
 def load_without_end(address: str) -> None:
     """Write into a namespace of its own until the process is ended."""
-    memory = open_server(address)
+    memory = open_memory(address, embedder=embedder())
     for batch in range(1_000_000):
         memory.store.upsert(entries(1_000, batch), namespace=store_namespace("neighbour", CONVERSATION))
 
@@ -142,26 +135,17 @@ def homes(address: str, folder: Path, *, memories: int, questions: int) -> dict[
         if name == "indexed":
             ServerIndexes(address).build(smallest=1)
         else:
-            asyncio.run(fill(place, lines))
-            asyncio.run(ask_all(place, asked))  # derives what is kept for the next process
+            asyncio.run(ask_all(place, asked, told=lines))  # derives what is kept for the next process
         times = asyncio.run(ask_all(place, asked))
         figures |= {f"{name}_first_ms": times[0], f"{name}_hot_ms": statistics.median(times[10:])}
     return figures
 
 
-async def fill(place: str, lines: Sequence[str]) -> None:
-    """Remember *lines* in the memory at *place*."""
-    memory = open_memory(place, embedder=embedder())
-    await memory.remember_many(lines)
-    await memory.close()
-
-
-async def ask_all(place: str, asked: Sequence[str]) -> list[float]:
-    """Return the milliseconds of each recall, one after the other."""
-    memory = open_memory(place, embedder=embedder())
-    times = [await milliseconds(memory.recall(line)) for line in asked]
-    await memory.close()
-    return times
+async def ask_all(place: str, asked: Sequence[str], told: Sequence[str] = ()) -> list[float]:
+    """Return the milliseconds of each recall, one after the other, of a memory that remembers what is *told* first."""
+    async with open_memory(place, embedder=embedder()) as memory:
+        await memory.remember_many(told)
+        return [await milliseconds(memory.recall(line)) for line in asked]
 
 
 async def milliseconds(work: Awaitable[object]) -> float:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +17,11 @@ def ours(place: str, count: int) -> dict[str, float]:
     """Return the median milliseconds of a ``remember`` and of a ``recall`` after it, with ways to a server."""
 
     async def run() -> dict[str, float]:
-        lines, memory = made_up.texts(count + 100, 7), open_memory(place, embedder=embedder())
-        written = [await milliseconds(memory.remember(line, namespace="ana")) for line in lines[:count]]
-        found = [await milliseconds(memory.recall(line, namespace="ana")) for line in lines[count:]]
-        await memory.close()
-        return {
-            "writes": count,
-            "write_ms": statistics.median(written[count // 10 :]),
-            "search_ms": statistics.median(found[10:]),
-        }
+        lines = made_up.texts(count + 100, 7)
+        async with open_memory(place, embedder=embedder()) as memory:
+            written = [await milliseconds(memory.remember(line, namespace="ana")) for line in lines[:count]]
+            found = [await milliseconds(memory.recall(line, namespace="ana")) for line in lines[count:]]
+        return made_up.medians(written, found)
 
     return asyncio.run(run())
 
@@ -39,18 +33,17 @@ def ways(address: str, count: int) -> dict[str, float]:
     async def run() -> dict[str, float]:
         lines = made_up.texts(count + 1, 8)
         with counted_round_trips() as counted:
-            memory = open_memory(address, embedder=embedder())
-            await memory.remember(lines[-1], namespace="ben")
-            begun = counted()
-            for line in lines[:count]:
-                await memory.remember(line, namespace="ben")
-            written = counted()
-            await memory.recall(lines[0], namespace="ben")
-            loaded = counted()
-            for line in lines[:count]:
-                await memory.recall(line, namespace="ben")
-            found = counted()
-            await memory.close()
+            async with open_memory(address, embedder=embedder()) as memory:
+                await memory.remember(lines[-1], namespace="ben")
+                begun = counted()
+                for line in lines[:count]:
+                    await memory.remember(line, namespace="ben")
+                written = counted()
+                await memory.recall(lines[0], namespace="ben")
+                loaded = counted()
+                for line in lines[:count]:
+                    await memory.recall(line, namespace="ben")
+                found = counted()
         return {"write_ways": (written - begun) / count, "search_ways": (found - loaded) / count}
 
     return asyncio.run(run())
@@ -64,6 +57,3 @@ def of_peer(name: str, python: str, address: str, count: int) -> dict[str, Any]:
         return {"error": done.stderr.strip().splitlines()[-1][:200]}
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
-
-
-PYTHON = sys.executable

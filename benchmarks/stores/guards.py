@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.child import seconds_of
 from tellback.vectorstore import Entry, LifecycleStore, Space, open_store
 
 _ROWS = 1_000
@@ -77,12 +77,7 @@ def _unit(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.flo
 
 
 def _timed(call: Callable[[int], object]) -> list[float]:
-    times = []
-    for number in range(_CALLS):
-        start = perf_counter()
-        call(number)
-        times.append(perf_counter() - start)
-    return times[2:]
+    return [seconds_of(partial(call, number)) for number in range(_CALLS)][2:]
 
 
 def main(arguments: list[str]) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.child import seconds_of
 from benchmarks.stores.adapter import Adapter, Found
 from benchmarks.stores.data import KINDS, Data, id_of
 
@@ -39,16 +41,11 @@ class Worker:
         store = self._store if into is None else self._open(Path(into))
         seconds = 0.0
         for rows in self._data.batches(self._make.batch, text=text):
-            start = perf_counter()
-            store.add(rows)
-            seconds += perf_counter() - start
-        start = perf_counter()
-        store.finish()
+            seconds += seconds_of(partial(store.add, rows))
+        seconds += seconds_of(store.finish)
         if into is not None:
-            seconds += perf_counter() - start
             store.close()
-            return {"seconds": seconds}
-        return {"seconds": seconds + perf_counter() - start}
+        return {"seconds": seconds}
 
     def answers(self, count: int, k: int, kind: str | None = None) -> dict[str, Any]:
         """Return the ids of the first *count* queries, a mark of ids and scores, and whether the rows are right."""
@@ -87,8 +84,8 @@ class Worker:
 
     def add(self, extra: list[int]) -> dict[str, Any]:
         """Time the writing of single rows."""
-        rows = iter([self._data.row(self._data.about.n + position) for position in extra])
-        return {"times": list(self._each(lambda: self._store.add([next(rows)]), len(extra)))}
+        rows = [self._data.row(self._data.about.n + position) for position in extra]
+        return {"times": [seconds_of(partial(self._store.add, [row])) for row in rows]}
 
     def add_and_see(self, extra: list[int]) -> dict[str, Any]:
         """Time a write with a search that has to find it first, one row after the other."""
@@ -114,8 +111,8 @@ class Worker:
 
     def delete(self, extra: list[int]) -> dict[str, Any]:
         """Time the deletion of extra rows, one by one."""
-        left = iter([id_of(self._data.about.n + position) for position in extra])
-        return {"times": list(self._each(lambda: self._store.delete([next(left)]), len(extra)))}
+        ids = [id_of(self._data.about.n + position) for position in extra]
+        return {"times": [seconds_of(partial(self._store.delete, [id])) for id in ids]}
 
     def add_together(self, extra: list[int]) -> dict[str, Any]:
         """Write extra rows, unmeasured."""
@@ -130,12 +127,6 @@ class Worker:
     def _open(self, folder: Path) -> Adapter:
         folder.mkdir(parents=True, exist_ok=True)
         return self._make(folder, self._data.about.d, self._data.about.n)
-
-    def _each(self, call: Callable[[], Any], count: int) -> Iterator[float]:
-        for _ in range(count):
-            start = perf_counter()
-            call()
-            yield perf_counter() - start
 
     def _rows_are_right(self, found: list[list[Any]]) -> bool:
         for item in (item for row in found for item in row if item.text is not None):

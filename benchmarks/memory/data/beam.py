@@ -9,17 +9,17 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory.data.dataset import Asked, Corpus, DataError, DataSet, files_of, hash_of
+from benchmarks.memory.data.dataset import Asked, Corpus, DataError, DataSet, files_of, hash_of, moment_of
 from benchmarks.memory.protocol import Item, Question
 
 _PLAN_MARK = re.compile(r"\s*->->.*\Z", re.DOTALL)
 """Index of the plan behind a user's message, which is no part of what was said."""
 _ANSWERS = ("answer", "ideal_answer", "ideal_response", "ideal_summary", "expected_compliance")
 _OLD = "original_info"
+_DATES = ("%B-%d-%Y", "%Y-%m-%d", "%B %d, %Y")
 _LIMITS = (
     "a user's project with an assistant, written by models; summaries, orders of events and instructions are judged by "
     "their answer alone, and ids of messages are not unique in the longest chats: any message of that id counts"
@@ -47,7 +47,7 @@ def _corpus(chat: Path, questions: Path) -> Corpus:
     ids: dict[int, list[str]] = defaultdict(list)
     items, at = [], ""
     for place, (session, message) in enumerate(_messages(json.loads(chat.read_text("utf-8")), "0")):
-        at = _moment(message["time_anchor"]) if message.get("time_anchor") else at
+        at = moment_of(message["time_anchor"], "BEAM", *_DATES) if message.get("time_anchor") else at
         text = _PLAN_MARK.sub("", str(message["content"])).strip()
         if text:
             items.append(Item(f"{name}/{place}", text, "", str(message["role"]), f"{name}/{session}", at))
@@ -96,12 +96,3 @@ def _numbers(node: Any) -> Iterator[int]:
     elif isinstance(node, list | dict):
         for part in node.values() if isinstance(node, dict) else node:
             yield from _numbers(part)
-
-
-def _moment(text: str) -> str:
-    for form in ("%B-%d-%Y", "%Y-%m-%d", "%B %d, %Y"):
-        try:
-            return datetime.strptime(text.strip(), form).replace(tzinfo=UTC).isoformat()
-        except ValueError:
-            continue
-    raise DataError(f"{text!r} is no time anchor of BEAM")

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory.data.dataset import Asked, Corpus, DataError, DataSet, files_of, hash_of
+from benchmarks.memory.data.dataset import Asked, Corpus, DataError, DataSet, files_of, hash_of, moment_of
 from benchmarks.memory.protocol import Item, Question
 
 _DIALOGUE = re.compile(r"D(\d+):(\d+)")
+_TITLE = "LoCoMo or REALTALK"
 _DATES = ("%I:%M %p on %d %B, %Y", "%d.%m.%Y, %H:%M:%S")
 LOCOMO_KINDS = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 REALTALK_KINDS = {1: "multi-hop", 2: "temporal", 3: "commonsense"}
@@ -57,11 +57,11 @@ def _corpus(name: str, conversation: Mapping[str, Any], asked: Any, kinds: Mappi
 def _items(name: str, conversation: Mapping[str, Any]) -> Iterator[Item]:
     numbers = sorted(int(key[8:]) for key in conversation if re.fullmatch(r"session_\d+", key))
     for number in numbers:
-        began = _moment(str(conversation[f"session_{number}_date_time"]))
+        began = moment_of(str(conversation[f"session_{number}_date_time"]), _TITLE, *_DATES)
         for turn in conversation[f"session_{number}"]:
             text = str(turn.get("text") or turn.get("clean_text") or "")
             caption = str(turn.get("blip_caption") or "")
-            at = _moment(turn["date_time"]) if "date_time" in turn else began
+            at = moment_of(turn["date_time"], _TITLE, *_DATES) if "date_time" in turn else began
             if text or caption:
                 id = f"{name}/{turn['dia_id']}"
                 yield Item(id, text or caption, turn["speaker"], "user", f"{name}/{number}", at, caption=caption)
@@ -87,12 +87,3 @@ def _asked(
             official=answerable,
             sessions=frozenset(known[id] for id in gold),
         )
-
-
-def _moment(text: str) -> str:
-    for form in _DATES:
-        try:
-            return datetime.strptime(text, form).replace(tzinfo=UTC).isoformat()
-        except ValueError:
-            continue
-    raise DataError(f"{text!r} is no date of LoCoMo or REALTALK")

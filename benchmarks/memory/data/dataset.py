@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -81,6 +82,16 @@ def hash_of(files: Sequence[Path]) -> str:
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def moment_of(text: str, title: str, *forms: str) -> str:
+    """Return the time *text* in ISO 8601, UTC; raise ``DataError`` where it has none of the *forms* of *title*."""
+    for form in forms:
+        try:
+            return datetime.strptime(text.strip(), form).replace(tzinfo=UTC).isoformat()
+        except ValueError:
+            continue
+    raise DataError(f"{text!r} is no date of {title}")
 
 
 def files_of(path: Path, pattern: str) -> list[Path]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory.data.dataset import Asked, Corpus, DataError, DataSet, files_of, hash_of
+from benchmarks.memory.data.dataset import Asked, Corpus, DataError, DataSet, files_of, hash_of, moment_of
 from benchmarks.memory.protocol import Item, Question
 
 _DATE = "%Y/%m/%d (%a) %H:%M"
@@ -51,7 +50,7 @@ def _corpus(entry: Mapping[str, Any]) -> Corpus:
         sessions = wanted & {item.session for item in items}
     answerable = not name.endswith("_abs")
     asked = Asked(
-        Question(name, str(entry["question"]), _moment(entry["question_date"])),
+        Question(name, str(entry["question"]), moment_of(entry["question_date"], "LongMemEval", _DATE)),
         str(entry["question_type"]),
         gold if answerable else {},
         answer=str(entry["answer"]),
@@ -72,11 +71,14 @@ def _turns(entry: Mapping[str, Any]) -> Iterator[tuple[Item, Mapping[str, Any]]]
         for number, turn in enumerate(turns, 1):
             if turn["content"].strip():
                 id = f"{name}/{session}_{number}"
-                yield Item(id, turn["content"], "", turn["role"], f"{name}/{session}", _moment(date)), turn
-
-
-def _moment(text: str) -> str:
-    try:
-        return datetime.strptime(text, _DATE).replace(tzinfo=UTC).isoformat()
-    except ValueError as error:
-        raise DataError(f"{text!r} is no date of LongMemEval") from error
+                yield (
+                    Item(
+                        id,
+                        turn["content"],
+                        "",
+                        turn["role"],
+                        f"{name}/{session}",
+                        moment_of(date, "LongMemEval", _DATE),
+                    ),
+                    turn,
+                )
