@@ -179,10 +179,9 @@ def _hooks(home: _Home) -> Iterator[Figure]:
         if not json.loads(answer)["hits"]:
             raise ValueError(f"nothing was found for {_QUESTION!r}: the memory is not one of LoCoMo's turns")
         home.say("with one")
-        first, *others = home.prompts
-        timed("the first hook, which starts it", hook, env, first)
+        timed("the first hook, which starts it", hook, env, home.prompts[0])
         (process,) = (resident["pid"] for resident in residents())
-        for prompt in others:
+        for prompt in home.prompts:
             timed("bare Python", _BARE, env)
             with measured.of("resident during a hook", partial(_cpu_seconds, process)):
                 timed("hook", hook, env, prompt)
