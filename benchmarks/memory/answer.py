@@ -19,11 +19,11 @@ from pathlib import Path
 from Stemmer import Stemmer
 
 from benchmarks.memory.data.dataset import Asked, DataSet
-from benchmarks.memory.metrics import contains_answer, list_f1, token_f1
 from benchmarks.memory.models import CallFailed, ModelCall, RecordedModel
 from benchmarks.memory.prompts import OURS, Prompts
 from benchmarks.memory.registry import Entry
 from benchmarks.memory.stage_files import Row, StageFile, digest, read_stage
+from tellback.memory.evaluation.metrics import contains_answer, list_f1, token_f1
 from tellback.vectorstore import Analyzer
 
 READERLESS = "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.memory.figures import RANKED, Result, difference
-from benchmarks.memory.metrics import place_of
+from tellback.memory.evaluation.metrics import place_of
 
 
 def compared(before: Result, after: Result, measure: str, *, show: int) -> Iterator[str]:

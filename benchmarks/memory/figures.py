@@ -14,7 +14,10 @@ import numpy as np
 
 from benchmarks.memory.answer import DEPTH, READERLESS, answer_path, judge_path, judge_paths
 from benchmarks.memory.data.dataset import Asked, DataSet
-from benchmarks.memory.metrics import (
+from benchmarks.memory.registry import BY_KEY
+from benchmarks.memory.stage_files import Row, read_stage
+from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap, paired_difference
+from tellback.memory.evaluation.metrics import (
     all_at,
     any_at,
     ndcg_at,
@@ -22,9 +25,6 @@ from benchmarks.memory.metrics import (
     recall_at,
     reciprocal_rank,
 )
-from benchmarks.memory.registry import BY_KEY
-from benchmarks.memory.stage_files import Row, read_stage
-from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap, paired_difference
 
 BUDGETS = (50, 100, 250, 500, 1_000, 2_000, 4_000)
 """Tokens of context at which the curve is taken."""

@@ -17,7 +17,7 @@ from benchmarks.memory.figures import (
     difference,
     mean_of,
 )
-from benchmarks.memory.metrics import agreement
+from tellback.memory.evaluation.metrics import agreement
 
 _LOWER = ". Lower is better for " + ", ".join((HELD, WRONGLY, LET_THROUGH, DECLINED, ANYWAY)) + "."
 _READERLESS = "From as many hits as the tokens hold; by the reader and the judge of this table."

@@ -20,11 +20,11 @@ from typing import Any
 from benchmarks.about import commit, moment
 from benchmarks.memory.data.dataset import Asked
 from benchmarks.memory.data.hands import corpus_of
-from benchmarks.memory.metrics import any_at, area_under_curve, place_of
 from benchmarks.memory.protocol import Found, Settings
 from benchmarks.memory.systems.recipe import Recipe
 from benchmarks.memory.systems.tellback_memory import Tellback
 from benchmarks.personal.hands import HANDS, Hand, read_hand
+from tellback.memory.evaluation.metrics import any_at, area_under_curve, place_of
 
 DEPTH = 50
 SEALED = HANDS / "sealed.tar.xz"

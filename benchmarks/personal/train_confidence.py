@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.memory.metrics import area_under_curve
 from benchmarks.personal.hands import UNANSWERABLE, Hand, items, open_hands
 from benchmarks.personal.train_judge import fit_logistic
 from tellback.memory import E5Encoder, run_sync
+from tellback.memory.evaluation.metrics import area_under_curve
 from tellback.memory.retrieval.scoring.confidence import LIKELY, AnswerEvidence
 from tellback.vectorstore import Analyzer
 from tellback.vectorstore.internals import idf_array

@@ -21,6 +21,7 @@ from tellback.memory.embedders.batching import check_positive_number
 from tellback.memory.embedders.protocol import Embedder
 from tellback.memory.errors import ArgumentError, EmbedderError
 from tellback.memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
+from tellback.memory.evaluation.metrics import reciprocal_rank
 from tellback.memory.evaluation.questions import QUESTION_KINDS, WRITTEN, EvaluationQuestion, make_questions
 from tellback.memory.http.requests import is_remote
 from tellback.memory.long_term import LongTermMemory
@@ -235,7 +236,7 @@ def _evaluation_lines(
             if way != CURRENT:
                 pairs = list(zip(kind_ranks, current, strict=True))
                 among = [float(bool(rank)) - float(bool(present)) for rank, present in pairs]
-                reciprocal = [_reciprocal(rank) - _reciprocal(present) for rank, present in pairs]
+                reciprocal = [reciprocal_rank(rank) - reciprocal_rank(present) for rank, present in pairs]
                 gains = (bootstrap(among, seed=seed), bootstrap(reciprocal, seed=seed))
             count = len(kind_ranks)
             yield EvaluationLine(
@@ -244,11 +245,6 @@ def _evaluation_lines(
                 count,
                 sum(rank == 1 for rank in kind_ranks) / count,
                 sum(rank > 0 for rank in kind_ranks) / count,
-                sum(map(_reciprocal, kind_ranks)) / count,
+                sum(map(reciprocal_rank, kind_ranks)) / count,
                 *gains,
             )
-
-
-def _reciprocal(rank: int) -> float:
-    """Return 1 / *rank*; 0 for the rank 0 of what was not found."""
-    return 1 / rank if rank else 0.0
