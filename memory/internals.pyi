@@ -9,7 +9,6 @@ from .backups import BackupFile as BackupFile
 from .backups import known_backups as known_backups
 from .backups import make_daily_backup as make_daily_backup
 from .backups import remove_backup as remove_backup
-from .codec import DECLARED_FIELDS as DECLARED_FIELDS
 from .codec import to_entry as to_entry
 from .documents.answers import MAX_COMPARED as MAX_COMPARED
 from .documents.answers import AnswerSentence as AnswerSentence
@@ -30,7 +29,6 @@ from .documents.sentences import QUOTE_LIMIT as QUOTE_LIMIT
 from .documents.table_rows import quoted_text as quoted_text
 from .embedders.encoder_files import encoder_available as encoder_available
 from .embedders.fingerprint import PROBES as PROBES
-from .embedders.local import LocalWordVectors as LocalWordVectors
 from .embedders.local import local_available as local_available
 from .embedders.profile import known_profile as known_profile
 from .embedders.protocol import Embeddings as Embeddings
@@ -40,14 +38,11 @@ from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.evaluation import EvaluationAnswer as EvaluationAnswer
 from .export_import.report import ImportReport as ImportReport
 from .history.protocol import Conversation as Conversation
-from .history.protocol import HistoryRow as HistoryRow
 from .history.protocol import SessionInfo as SessionInfo
 from .history.protocol import StoredMessage as StoredMessage
-from .history.protocol import Summary as Summary
 from .history.windows import ConversationWindowPolicy as ConversationWindowPolicy
 from .history.windows import FullWindow as FullWindow
 from .history.windows import Window as Window
-from .http.redaction import safe_url as safe_url
 from .http.requests import is_loopback as is_loopback
 from .http.requests import is_remote as is_remote
 from .list_query import time_conditions as time_conditions
@@ -64,7 +59,6 @@ from .models import Actor as Actor
 from .models import MemoryChange as MemoryChange
 from .models import Operation as Operation
 from .models import UtteranceKind as UtteranceKind
-from .onnx.model_files import known_models as known_models
 from .open import restore_memory as restore_memory
 from .partitions import ARCHIVE as ARCHIVE
 from .partitions import CONVERSATION as CONVERSATION

@@ -33,8 +33,16 @@ from tellback.agent.providers.base import (
 from tellback.agent.providers.document_blocks import with_documents_as_text
 from tellback.agent.providers.inline_thinking import InlineThinkingSplitter
 from tellback.agent.results import StopReason
-from tellback.memory.http import HttpClient, HttpConnectError, HttpError, HttpStatusError, HttpWait, ServerEvent
-from tellback.memory.internals import is_loopback, safe_url
+from tellback.memory.http import (
+    HttpClient,
+    HttpConnectError,
+    HttpError,
+    HttpStatusError,
+    HttpWait,
+    ServerEvent,
+    safe_url,
+)
+from tellback.memory.internals import is_loopback
 
 _COMPLAINT_LENGTH = 300
 _NOTICE_SECONDS = 5.0

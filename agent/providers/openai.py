@@ -52,8 +52,8 @@ from tellback.agent.providers.http_provider import (
 from tellback.agent.providers.schemas import openai_schema
 from tellback.agent.results import StopReason, Usage
 from tellback.memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
-from tellback.memory.http import HttpClient, ServerEvent
-from tellback.memory.internals import OpaqueBlock, safe_url
+from tellback.memory.http import HttpClient, ServerEvent, safe_url
+from tellback.memory.internals import OpaqueBlock
 
 Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
 """Servers of the format whose own fields are known."""

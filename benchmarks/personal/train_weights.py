@@ -22,7 +22,7 @@ from benchmarks.memory.systems.tellback_memory import memory_of
 from benchmarks.personal.hands import Hand, items, open_hands
 from tellback.memory import E5Encoder, LongTermMemory, RecallSettings, run_sync
 from tellback.memory.analysis.heads import head
-from tellback.memory.internals import LocalWordVectors
+from tellback.memory.embedders.local import LocalWordVectors
 from tellback.vectorstore import open_store
 
 FEATURES = tuple(RecallSettings().now)

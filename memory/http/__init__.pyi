@@ -9,3 +9,4 @@ from .client import HttpClient as HttpClient
 from .client import HttpWait as HttpWait
 from .client import ServerEvent as ServerEvent
 from .client import Timeouts as Timeouts
+from .redaction import safe_url as safe_url

@@ -344,8 +344,8 @@ class EmbeddingService:
         await asyncio.to_thread(self.probes.put_profile, name, asdict(profile))
 
     def _is_small(self, added: int) -> bool:
-        if self._counted is None:
-            self._counted = 0  # once: what others add meanwhile, they measure
+        if self._counted is None or self._counted + added >= _PROFILED_MEMORIES:  # a write that failed was counted
+            self._counted = 0
             for namespace in self._store.namespaces():
                 self._counted += self._store.count(namespace=namespace)
                 if self._counted >= _PROFILED_MEMORIES:

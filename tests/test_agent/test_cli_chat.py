@@ -38,7 +38,7 @@ Where do I live?
 Where does Imke live?
 What's my sister called?
 Who was the surgeon?
-Which cabin do I have?
+Which cabin do I have on the ferry?
 What do I do for a living?
 When is the ferry?
 What is Tansy allergic to?

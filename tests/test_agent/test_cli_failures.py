@@ -349,7 +349,7 @@ def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_fil
         "hooks resume",
     }
     others |= {"hook"} | {
-        f"config {name}" for name in ("list", "get", "set", "unset", "path", "models", "rights", "users")
+        f"config {name}" for name in ("list", "get", "set", "unset", "path", "models", "embedder", "rights", "users")
     }
     assert {" ".join(words) for words, _ in every_command()} - others == {
         " ".join(words[: 2 if words[0] in ("memories", "sessions", "documents") else 1]) for words in READING

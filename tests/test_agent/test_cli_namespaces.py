@@ -87,6 +87,7 @@ OF_THE_FILE = {
     ),
     "config": "what is set",
     **{f"config {name}": "what is set" for name in ("list", "get", "set", "unset", "path", "models")},
+    "config embedder": "the owner's: all memories are embedded anew",
     "config rights": "a role of the server, over all namespaces",
     **{f"config users{name}": "the owner's" for name in ("", *(f" {verb}" for verb in _USERS))},
     "doctor": "the owner's: what works here, and the file as a whole",

@@ -27,8 +27,8 @@ from tellback.memory import (
     Retention,
     run_sync,
 )
+from tellback.memory.codec import DECLARED_FIELDS
 from tellback.memory.documents.manifest import attach_documents
-from tellback.memory.internals import DECLARED_FIELDS
 from tellback.vectorstore import open_store
 from tellback.vectorstore.sqlite import SqliteDatabase
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.memory import Memory, Source, Trust
-from tellback.memory.codec import entry_context, from_entry
-from tellback.memory.internals import DECLARED_FIELDS, UtteranceKind, to_entry
+from tellback.memory.codec import DECLARED_FIELDS, entry_context, from_entry
+from tellback.memory.internals import UtteranceKind, to_entry
 from tellback.memory.models import Repetition
 from tellback.vectorstore import Entry
 

@@ -23,7 +23,8 @@ from tellback.memory import (
     message_tokens,
     open_memory,
 )
-from tellback.memory.internals import FullWindow, Summary
+from tellback.memory.history.protocol import Summary
+from tellback.memory.internals import FullWindow
 
 COUNTER = EstimatingCounter()
 POLICIES = (

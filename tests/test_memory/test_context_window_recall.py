@@ -26,7 +26,7 @@ from tellback.memory import (
     TextBlock,
     open_memory,
 )
-from tellback.memory.internals import DECLARED_FIELDS
+from tellback.memory.codec import DECLARED_FIELDS
 from tellback.memory.messages import image_captions, media_text, message_excerpt
 from tellback.vectorstore import open_store
 

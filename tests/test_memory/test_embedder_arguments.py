@@ -22,7 +22,8 @@ from tellback.memory import (
     OpenAICompatibleEmbedder,
     open_memory,
 )
-from tellback.memory.internals import LocalWordVectors, local_available
+from tellback.memory.embedders.local import LocalWordVectors
+from tellback.memory.internals import local_available
 
 HERE = "http://127.0.0.1:9"
 EMBEDDERS: dict[str, Callable[[Path], Any]] = {

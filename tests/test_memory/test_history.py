@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from tellback.memory import ArgumentError, DatabaseHistory, DocumentBlock, InMemoryHistory, Message, ToolCallBlock
-from tellback.memory.internals import HistoryRow
+from tellback.memory.history.protocol import HistoryRow
 from tellback.memory.testing import HistoryStorageContract
 from tellback.vectorstore import DamageError
 from tellback.vectorstore.sqlite import SqliteDatabase

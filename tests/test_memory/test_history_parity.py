@@ -20,7 +20,7 @@ from tellback.memory import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from tellback.memory.internals import HistoryRow, Summary
+from tellback.memory.history.protocol import HistoryRow, Summary
 from tellback.vectorstore.sqlite import SqliteDatabase
 from tests.support.clocks import ManualClock
 from tests.support.slow import first_fast

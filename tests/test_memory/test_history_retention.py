@@ -21,9 +21,9 @@ import apsw
 import pytest
 
 from tellback.memory import ArgumentError, DatabaseHistory, InMemoryHistory, Message, Retention
+from tellback.memory.history.protocol import Summary
 from tellback.memory.history.retention import first_retained, session_cutoff
 from tellback.memory.history.schema import HistoryTables, m001_history_tables
-from tellback.memory.internals import Summary
 from tellback.vectorstore import DamageError, Database, Finding
 from tellback.vectorstore.sqlite import SqliteDatabase, salvage_database
 from tests.support.retention_contract import RetentionContract

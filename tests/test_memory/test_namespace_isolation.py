@@ -50,8 +50,9 @@ from tellback.memory import (
     evaluate,
 )
 from tellback.memory.export_import.report import ImportMode
+from tellback.memory.history.protocol import Summary
 from tellback.memory.history.windows import window_of
-from tellback.memory.internals import Conversation, Summary
+from tellback.memory.internals import Conversation
 from tellback.memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from tellback.memory.tables.soft_deletes import SoftDelete, SoftDeletes
 from tellback.memory.tables.tombstones import Tombstones

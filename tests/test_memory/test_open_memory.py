@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tellback.memory import EmbedderMismatch, Memory, Message, MinimumLength, open_memory
-from tellback.memory.internals import DECLARED_FIELDS, local_available
+from tellback.memory.codec import DECLARED_FIELDS
+from tellback.memory.internals import local_available
 from tellback.vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
 
 

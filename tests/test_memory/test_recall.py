@@ -26,7 +26,8 @@ from tellback.memory import (
     Source,
     run_sync,
 )
-from tellback.memory.internals import DECLARED_FIELDS, to_entry
+from tellback.memory.codec import DECLARED_FIELDS
+from tellback.memory.internals import to_entry
 from tellback.memory.retrieval.query import Query
 from tellback.memory.retrieval.retriever import Retriever
 from tellback.memory.write.embedding_service import EmbeddingService

@@ -16,7 +16,8 @@ import pytest
 
 from tellback.memory import ArgumentError, LocalEmbedder, LongTermMemory, Memory, open_memory
 from tellback.memory import run_sync as run
-from tellback.memory.internals import LocalWordVectors, local_available
+from tellback.memory.embedders.local import LocalWordVectors
+from tellback.memory.internals import local_available
 from tellback.memory.retrieval.index.record import TextFeature, text_features
 from tellback.memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates
 from tellback.memory.retrieval.languages.lexicon import analyzer_language, lexicon_for

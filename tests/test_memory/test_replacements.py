@@ -26,7 +26,8 @@ from tellback.memory import (
     Trust,
     run_sync,
 )
-from tellback.memory.internals import DOCUMENTS, LocalWordVectors, Outcome, ReplacementCandidates, store_namespace
+from tellback.memory.embedders.local import LocalWordVectors
+from tellback.memory.internals import DOCUMENTS, Outcome, ReplacementCandidates, store_namespace
 from tellback.memory.retrieval import conflicts
 from tellback.vectorstore import Entry, LifecycleStore, open_store
 from tests.support.clocks import ManualClock

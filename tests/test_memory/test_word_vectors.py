@@ -11,9 +11,9 @@ import pytest
 
 from tellback.memory import ArgumentError
 from tellback.memory.embedders import local
-from tellback.memory.embedders.local import installed_table
+from tellback.memory.embedders.local import LocalWordVectors, installed_table
 from tellback.memory.embedders.protocol import WordVectors
-from tellback.memory.internals import LocalWordVectors, local_available
+from tellback.memory.internals import local_available
 from tellback.vectorstore import MissingExtra
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")

@@ -139,7 +139,7 @@ def line_writer_shown(settings: AssistantSettings) -> str:
 
         command = CLIENT_COMMANDS[settings.line_client]
         return f"{command.title} ({command.shown})"
-    from tellback.memory.internals import safe_url
+    from tellback.memory.http import safe_url
 
     return f"{settings.model} at {safe_url(settings.model_endpoint.url)}"
 

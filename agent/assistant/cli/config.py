@@ -238,7 +238,7 @@ def _redacted_setting(name: str, value: Any) -> Any:
 
 
 def _shown_address(address: str) -> str:
-    from tellback.memory.internals import safe_url
+    from tellback.memory.http import safe_url
 
     return safe_url(address)
 

@@ -116,7 +116,7 @@ def _check_mcp_servers(settings: AssistantSettings) -> DoctorCheck:
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     """List the settings with their origins; a file with a key in it must be private."""
     from tellback.agent.assistant.config import KEY_SETTINGS
-    from tellback.memory.internals import safe_url
+    from tellback.memory.http import safe_url
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
     yield DoctorCheck("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")

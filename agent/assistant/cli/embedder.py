@@ -115,7 +115,7 @@ def embedder_setting(name: str) -> str:
 def _fetch(settings: AssistantSettings, *, asks: bool) -> None:
     """Fetch the named ONNX model of *settings* after a yes, unless it is here."""
     from tellback.agent.assistant.wiring import download_models
-    from tellback.memory.internals import known_models
+    from tellback.memory.onnx import known_models
 
     model = next((one for one in known_models() if one.name.lower() == settings.embedder_model.lower()), None)
     if model is not None and model.is_here:
@@ -145,7 +145,7 @@ def _start(settings: AssistantSettings, name: str) -> None:
 
 
 def _list_models(settings: AssistantSettings, *, json: bool) -> None:
-    from tellback.memory.internals import known_models
+    from tellback.memory.onnx import known_models
 
     known = {model.name: model for model in known_models()}
     models = [(known[name], languages) for name, languages in STRONGER_MODELS.items() if name in known]

@@ -181,7 +181,8 @@ class Conversation:
                 yield event
         if ended.error is None:
             self._take(ended)
-            await self._log_given(ended)
+            if self.opened.settings.remote_memory is None:  # a server logs what it gives
+                await self._log_given(ended)
         yield ended
 
     async def _log_given(self, turn: TurnEnded) -> None:

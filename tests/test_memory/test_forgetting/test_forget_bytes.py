@@ -56,14 +56,8 @@ from tellback.memory import (
 from tellback.memory.erasure import verify
 from tellback.memory.erasure.bytes_search import count_dirty_free_pages, count_dirty_gaps
 from tellback.memory.erasure.file_search import run_search
-from tellback.memory.internals import (
-    ARCHIVE,
-    CONVERSATION,
-    BackfillReport,
-    HistoryRow,
-    store_namespace,
-    to_entry,
-)
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.internals import ARCHIVE, CONVERSATION, BackfillReport, store_namespace, to_entry
 from tellback.memory.results import ExternalCopy
 from tellback.memory.retrieval.index import index_cache, index_sync
 from tellback.memory.tables.operation_log import OperationLogTables, m001_operation_log, m002_user_names

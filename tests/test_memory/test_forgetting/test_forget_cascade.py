@@ -33,15 +33,8 @@ from tellback.memory import (
 )
 from tellback.memory.erasure import cascade_plan
 from tellback.memory.erasure.verbatim_match import VerbatimTexts
-from tellback.memory.internals import (
-    ARCHIVE,
-    CONVERSATION,
-    HistoryRow,
-    IngestAction,
-    Outcome,
-    store_namespace,
-    to_entry,
-)
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.internals import ARCHIVE, CONVERSATION, IngestAction, Outcome, store_namespace, to_entry
 from tellback.memory.tables.erasers import ErasedItems
 from tellback.vectorstore import Entry
 from tests.support.forgetting import (

@@ -18,7 +18,8 @@ from tellback.memory import (
     Trust,
     entry_store,
 )
-from tellback.memory.internals import DOCUMENTS, HistoryRow, Outcome, store_namespace, to_entry
+from tellback.memory.history.protocol import HistoryRow
+from tellback.memory.internals import DOCUMENTS, Outcome, store_namespace, to_entry
 from tellback.memory.retrieval.index import index_sync
 from tellback.vectorstore import open_store
 from tests.support.forgetting import (
