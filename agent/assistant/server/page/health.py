@@ -83,7 +83,7 @@ async def _doctor(settings: AssistantSettings) -> list[Finding]:
     place = settings.memory if settings.file is None else settings.file.absolute()
     given = {ENVIRONMENT_VARIABLES[name]: str(getattr(settings, name)) for name in _CHECKED_SETTINGS}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tellback.agent.assistant.cli", "doctor", "--json",
+        sys.executable, "-P", "-c", "from tellback.agent.assistant.cli import main; main()", "doctor", "--json",
         env={**os.environ, **given, ENVIRONMENT_VARIABLES["memory"]: str(place)},
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
