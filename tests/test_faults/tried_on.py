@@ -2,7 +2,7 @@
 
 Clock and ids are given, so that a call that is made again from the same file writes the same bytes.
 
-Inner parts, on no face: ``tellback.memory.documents.manifest``.
+Inner parts, on no face: ``tellback.memory.documents.manifest``, ``tellback.memory.codec``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Analysis of texts: kind of utterance, modality, change, topic, people; in several languages.
 
-Inner parts, on no face: ``tellback.memory.analysis.texts``.
+Inner parts, on no face: ``tellback.memory.analysis.texts``, ``tellback.memory.analysis.designations``.
 """
 
 from __future__ import annotations

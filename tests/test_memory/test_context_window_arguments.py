@@ -1,4 +1,7 @@
-"""Unusable arguments are refused by name, where they are given: windows, histories, counters of tokens."""
+"""Unusable arguments are refused by name, where they are given: windows, histories, counters of tokens.
+
+Inner part, on no face: ``tellback.memory.history.protocol``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Messages that leave the window, or the history, stay recallable; a message without words is found too.
 
-Inner parts, on no face: ``tellback.memory.messages``.
+Inner parts, on no face: ``tellback.memory.messages``, ``tellback.memory.codec``.
 """
 
 from __future__ import annotations

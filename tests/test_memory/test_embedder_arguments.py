@@ -1,4 +1,7 @@
-"""Unusable arguments are refused by name, where they are given: embedders, caches and the embedding service."""
+"""Unusable arguments are refused by name, where they are given: embedders, caches and the embedding service.
+
+Inner part, on no face: ``tellback.memory.embedders.local``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversation history, in memory and in the file: the contract, and the fields of its rows."""
+"""Conversation history, in memory and in the file: the contract, and the fields of its rows.
+
+Inner part, on no face: ``tellback.memory.history.protocol``.
+"""
 
 import asyncio
 import subprocess

@@ -1,4 +1,7 @@
-"""Both histories give the same readings after any calls, with and without a retention."""
+"""Both histories give the same readings after any calls, with and without a retention.
+
+Inner part, on no face: ``tellback.memory.history.protocol``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Summaries and retention in both histories: the contracts, erasure, damage, kills, and files of an earlier version.
 
-Inner parts, on no face: ``tellback.memory.history.retention``, ``tellback.memory.history.schema``.
+Inner parts, on no face: ``tellback.memory.history.retention``, ``tellback.memory.history.schema``,
+``tellback.memory.history.protocol``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ compared; then everything that is left is looked at, taken back and made anew, a
 
 Inner parts, on no face: ``tellback.memory.export_import.report``, ``tellback.memory.history.windows``,
 ``tellback.memory.tables.idempotency_keys``, ``tellback.memory.tables.soft_deletes``,
-``tellback.memory.tables.tombstones``.
+``tellback.memory.tables.tombstones``, ``tellback.memory.history.protocol``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Opening a memory file: choice of the embedder, refused files, completion of interrupted work."""
+"""Opening a memory file: choice of the embedder, refused files, completion of interrupted work.
+
+Inner part, on no face: ``tellback.memory.codec``.
+"""
 
 import socket
 import stat

@@ -1,7 +1,8 @@
 """Recall over a store: what is found, filtered, kept fresh and explained. No model; words and made-up vectors.
 
 Inner parts, on no face: ``tellback.memory.retrieval.query``, ``tellback.memory.retrieval.retriever``,
-``tellback.memory.retrieval.scoring.settings``, ``tellback.memory.write.embedding_service``.
+``tellback.memory.retrieval.scoring.settings``, ``tellback.memory.write.embedding_service``,
+``tellback.memory.codec``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

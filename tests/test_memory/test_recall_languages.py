@@ -2,7 +2,7 @@
 
 Inner parts, on no face: ``tellback.memory.retrieval.index.record``, ``tellback.memory.retrieval.languages.dates``,
 ``tellback.memory.retrieval.languages.lexicon``, ``tellback.memory.retrieval.query``,
-``tellback.memory.retrieval.query_analysis``.
+``tellback.memory.retrieval.query_analysis``, ``tellback.memory.embedders.local``.
 """
 
 from __future__ import annotations

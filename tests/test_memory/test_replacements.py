@@ -1,6 +1,6 @@
 """Replacements by a memory: the older statement ends, is recalled as of its time, and is restored by undo.
 
-Inner parts, on no face: ``tellback.memory.retrieval``.
+Inner parts, on no face: ``tellback.memory.retrieval``, ``tellback.memory.embedders.local``.
 """
 
 from __future__ import annotations

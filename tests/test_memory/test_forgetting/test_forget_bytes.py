@@ -2,7 +2,7 @@
 
 Inner parts, on no face: ``tellback.memory.erasure.bytes_search``, ``tellback.memory.erasure.file_search``,
 ``tellback.memory.erasure``, ``tellback.memory.results``, ``tellback.memory.retrieval.index``,
-``tellback.memory.tables.operation_log``.
+``tellback.memory.tables.operation_log``, ``tellback.memory.history.protocol``.
 """
 
 import asyncio

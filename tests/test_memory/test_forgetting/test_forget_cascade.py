@@ -1,7 +1,7 @@
 """Cascade of forget: erased and kept items, tombstones, one transaction over all components.
 
 Inner parts, on no face: ``tellback.memory.erasure``, ``tellback.memory.erasure.verbatim_match``,
-``tellback.memory.tables.erasers``.
+``tellback.memory.tables.erasers``, ``tellback.memory.history.protocol``.
 """
 
 import random

@@ -1,6 +1,6 @@
 """Forgetting a namespace: every component of it is erased, and no other namespace is touched.
 
-Inner parts, on no face: ``tellback.memory.retrieval.index``.
+Inner parts, on no face: ``tellback.memory.retrieval.index``, ``tellback.memory.history.protocol``.
 """
 
 from datetime import timedelta
