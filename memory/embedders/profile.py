@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 class EmbedderProfile:
     """Weights of an embedder's cosine beside the words of a question, which weigh 1.
 
-    *turns* is for turns of a talk between people; *notes* for what one person told, in a session or not.
+    *turns* is for turns of a talk between people; *notes* for what one person told, alone or to an assistant.
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
     over fifty questions about what hardly anybody notes), *few* the share of it that is subtracted for each factor

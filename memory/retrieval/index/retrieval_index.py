@@ -78,7 +78,7 @@ class RetrievalIndex:
         self._topics: list[frozenset[str]] = [frozenset()]
         self._subjects: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
-        self._monologues: NDArray[np.bool_] | None = None
+        self._of_one_person: NDArray[np.bool_] | None = None
         self._between_people: dict[int, bool] = {}
         self._relating: NDArray[np.int64] | None = None
         self._starts.append(0)
@@ -133,14 +133,14 @@ class RetrievalIndex:
             known = self._between_people[session] = len(people) > 1
         return known
 
-    def monologues(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of *rows* stand in a session of the user alone: each says something of its own there."""
+    def of_one_person(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of *rows* stand in a session of the user alone, or with an assistant."""
         sessions = self.columns["session"][rows]
-        if self._monologues is None:
-            user = next((number for number, name in self.participants.present() if name == ROLES[0]), None)
-            alone = [self.participants.speakers(session) == [user] for session in range(len(self._sessions))]
-            self._monologues = np.array([*alone, False])
-        return self._monologues[np.where(sessions == NO_SESSION, -1, sessions)]
+        if self._of_one_person is None:
+            roles = {number for number, name in self.participants.present() if name in ROLES}
+            alone = [roles.issuperset(self.participants.speakers(session)) for session in range(len(self._sessions))]
+            self._of_one_person = np.array([*alone, False])
+        return self._of_one_person[np.where(sessions == NO_SESSION, -1, sessions)]
 
     def topics(self, row: int) -> frozenset[str]:
         """Return what *row* is about by its line, whose parts are joined by ";"; none that is a plan or a joke."""
@@ -264,7 +264,7 @@ class RetrievalIndex:
 
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
         """Add *rows* to all counts of the namespace, or subtract them with *sign* -1."""
-        self._aliases = self._monologues = self._relating = None
+        self._aliases = self._of_one_person = self._relating = None
         self._between_people.clear()
         columns = self.fields(rows)
         bounded = columns["disabled"]

@@ -128,6 +128,8 @@ def score_conversation(
     features = conversation_features(query, rows)
     parts = features.parts(settings, query.profile)
     parts["asked"] = parts["asked"] * _answered_question_scores(query, features, parts)
+    if features.told.any() and not features.told.all():
+        parts["talk"] = _beside_notes(features, parts, settings, query.profile)
     for name, reorder in REORDERINGS.items():
         change = reorder(query, rows, sum_features(parts, len(ids)))
         if change is not None:
@@ -169,6 +171,22 @@ def conversation_features(query: NamespaceQuery, rows: Rows) -> ConversationFeat
         "date": date_fit(index, rows, question),
     }
     return ConversationFeatures(rows, columns, _is_told(index, rows), words, stated_words, text, cosine)
+
+
+def _beside_notes(
+    features: ConversationFeatures, parts: Mapping[str, Floats], settings: RecallSettings, profile: EmbedderProfile
+) -> Floats:
+    """Return what turns of a talk between people gain so that their scores can stand beside those of notes.
+
+    The weights of both differ too much to be compared. Scored as notes, the turns have places among them: these they
+    share out, the best of the talk takes the best place.
+    """
+    talk, own = np.flatnonzero(~features.told), sum_features(parts, len(features.rows))
+    as_notes = {"cosine": profile.notes, **settings.told}
+    places = sum(weight * features.columns[name][talk] for name, weight in as_notes.items())
+    gained, best_first = np.zeros(len(own)), talk[np.argsort(-own[talk], kind="stable")]
+    gained[best_first] = np.sort(places)[::-1] - own[best_first]
+    return gained
 
 
 Reordering = Callable[[NamespaceQuery, Rows, Floats], Floats | None]
@@ -363,8 +381,8 @@ def _has_number(index: RetrievalIndex, rows: Rows, totals: Floats) -> bool:
 
 
 def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
-    """Return which of *rows* are notes, or turns of a session in which the user alone speaks."""
-    return np.asarray((index.columns["session"][rows] == NO_SESSION) | index.monologues(rows), dtype=np.bool_)
+    """Return which of *rows* are notes, or turns of the user alone or with an assistant."""
+    return np.asarray((index.columns["session"][rows] == NO_SESSION) | index.of_one_person(rows), dtype=np.bool_)
 
 
 def _mean_cosine(query: NamespaceQuery) -> float:
