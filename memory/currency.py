@@ -31,6 +31,8 @@ Flags = NDArray[np.bool_]
 FEATURES: Final = ("newer", "older", "newer near", "past", "plan", "unreal", "nothing", "change")
 _IRRELEVANT = 0.6
 """Share of the best score below which a candidate is not about what is asked, so that it proves nothing of others."""
+_SURE = 4
+"""Power of the probability that a text states nothing: a question is surely one, a note may look a little like it."""
 _UNRELATED = 0.3
 """Cosine of two notes of different topics: half of all pairs of the training texts lie below."""
 
@@ -76,7 +78,7 @@ def currency_features(statements: Statements) -> dict[str, Floats]:
         vectors = np.array([statements.vectors[i] for i in known])
         for name, shares in {**head("modality").shares(vectors), **head("change").shares(vectors)}.items():
             if (told_as := "plan" if name == "supposed" else name) in told:
-                told[told_as][known] += shares
+                told[told_as][known] += shares**_SURE if name == "nothing" else shares
             elif name == "holds":
                 holds[known] = shares
         near[np.ix_(known, known)] = np.clip((vectors @ vectors.T - _UNRELATED) / (1 - _UNRELATED), 0.0, 1.0)

@@ -8,7 +8,6 @@ writer after the other.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -32,32 +31,27 @@ _STEPS, _RATE = 120, 0.1
 _SPREAD = 8.0
 """Factor of vectors around their mean, so that one decay suits vectors and groups of letters."""
 _DECAY, _DECAY_OF_LETTERS, _DECAY_OF_TOPICS = 3.0, 1.0, 0.3
+"""Weight of the squares of a head's weights beside the sum of losses."""
 _TOPICS_OF_KINDS = 4
 """Of so many topics one shows kinds of utterances: its notes and questions would outweigh commands and small talk."""
+_SHORT = 12
+"""Words up to which a note shows letters whether it tells of a change: a longer one has too many others."""
 _FOLDS = 4
 """Groups of writers, each left out once."""
-"""Weight of the squares of a head's weights beside the sum of losses."""
-_NEAR = {
-    "past_habit": "past",
-    "plan": "plan",
-    "hypothesis": "supposed",
-    "quotation": "unreal",
-    "joke": "unreal",
-    "question": "nothing",
-}
-"""Modality of a topic's near notes; the others hold, of something else."""
 _MODALITY = {
     "now": "holds",
     "past": "past",
+    "past_habit": "past",
     "plan": "plan",
     "wish": "plan",
     "hypothesis": "supposed",
     "joke": "unreal",
     "quotation": "unreal",
+    "question": "nothing",
 }
-_UNCHANGED = ("told", "again", "same_domain", "both_hold", "other_person")
-_CHANGES_TOLD_APART = tuple(f"writer-{letter}" for letter in "abcdefgh")
-"""Writers whose other notes tell of no change; the later ones let another person's note tell of one, too."""
+"""Modality of a kind of sentence, or of near note; other near notes hold, of something else."""
+_UNCHANGED = ("told", "same_domain", "both_hold")
+"""Notes of a topic that tell of no change; one about somebody else, or a later remark, may tell of one, too."""
 
 Floats = NDArray[np.float32]
 
@@ -81,18 +75,18 @@ def examples() -> Iterator[Example]:
             notes += [(near["kind"], near["text"], near.get("about", "")) for near in topic["near"]]
             for kind, text, about in notes:
                 for line in dict.fromkeys(("", about)):
-                    yield Example("modality", _NEAR.get(kind, "holds"), text, path.stem, line)
-                    if path.stem in _CHANGES_TOLD_APART and (kind == "changed" or kind in _UNCHANGED):
+                    yield Example("modality", _MODALITY.get(kind, "holds"), text, path.stem, line)
+                    if kind == "changed" or kind in _UNCHANGED:
                         yield Example("change", "change" if kind == "changed" else "same", text, path.stem, line)
                 if shows_kind:
-                    yield Example("kind", "question" if kind == "question" else "statement", text, path.stem)
+                    yield from _of_kind("question" if kind == "question" else "statement", text, path.stem)
             for question in topic["questions"]:
                 if shows_kind:
-                    yield Example("kind", "question", question["text"], path.stem)
+                    yield from _of_kind("question", question["text"], path.stem)
                 yield Example("time", "past" if question["kind"] == "past" else "now", question["text"], path.stem)
     for path in sorted(SENTENCES.glob("*.jsonl")):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            yield Example("kind", _kind(row), row["text"], path.stem)
+            yield from _of_kind(_kind(row), row["text"], path.stem)
             if "modality" not in row:
                 continue
             modality = _MODALITY[row["modality"]] if row["kind"] == "statement" else "nothing"
@@ -103,6 +97,13 @@ def examples() -> Iterator[Example]:
                 yield Example("change", "change" if row["change"] else "same", row["text"], path.stem)
             if row["kind"] == "question" and row.get("asked"):
                 yield Example("time", row["asked"]["time"], row["text"], path.stem)
+
+
+def _of_kind(kind: str, text: str, writer: str) -> Iterator[Example]:
+    """Yield *text* as it is, and as it is typed in a hurry: without capitals and marks."""
+    for typed in dict.fromkeys((text, text.lower().rstrip(" .!?").lstrip("¿¡"))):
+        if typed:
+            yield Example("kind", kind, typed, writer)
 
 
 def _kind(row: Mapping[str, Any]) -> str:
@@ -119,7 +120,7 @@ def train_heads(say: Callable[[str], None]) -> None:
         of_head = [example for example in given if example.name == name]
         if name not in _BY_LETTERS_ALONE:
             trained[name] = _trained(name, classes, of_head, vectors_of.of(of_head), _DECAY, say)
-        bare = [example for example in of_head if not example.line]
+        bare = [one for one in of_head if not one.line and (name != "change" or len(one.text.split()) <= _SHORT)]
         letters = letter_groups([example.text for example in bare])
         name = f"{name} by letters"
         decay = _DECAY_OF_TOPICS if classes is CLASSES["topic"] else _DECAY_OF_LETTERS
@@ -137,15 +138,12 @@ def _trained(
 ) -> Head:
     """Return the head of *given*; say how often it is right of writers who are left out, and of each class."""
     labels = np.array([classes.index(example.label) for example in given])
-    writers = np.array([zlib.crc32(example.writer.encode()) for example in given])
-    if len(set(writers.tolist())) == 1:
-        writers = np.arange(len(given))
-    order = {writer: place % _FOLDS for place, writer in enumerate(sorted(set(writers.tolist())))}
-    fold = np.array([order[writer] for writer in writers.tolist()])
+    _, writers = np.unique([example.writer for example in given], return_inverse=True)
+    fold = (writers if writers.any() else np.arange(len(given))) % _FOLDS
     best = np.zeros(len(labels), np.int64)
     for left_out in range(_FOLDS):
         fitted = fit_head(classes, vectors[fold != left_out], labels[fold != left_out], decay)
-        best[fold == left_out] = _best(fitted, vectors[fold == left_out])
+        best[fold == left_out] = np.argmax(list(fitted.shares(vectors[fold == left_out]).values()), axis=0)
     found = ", ".join(f"{one} {(best == i)[labels == i].mean():.2f}" for i, one in enumerate(classes))
     say(f"{name}: {len(labels)} texts, right of writers left out {(best == labels).mean():.3f}; {found}")
     return fit_head(classes, vectors, labels, decay)
@@ -171,10 +169,6 @@ def fit_head(classes: tuple[str, ...], vectors: Floats, labels: NDArray[np.int64
             scaled = first[place] / (1 - 0.9**step)
             values[place] = values[place] - rate * scaled / (np.sqrt(second[place] / (1 - 0.999**step)) + 1e-8)
     return Head(classes, values[0] * _SPREAD, values[1] - _SPREAD * values[0] @ middle)
-
-
-def _best(head: Head, vectors: Floats) -> NDArray[np.int64]:
-    return np.argmax(np.stack(list(head.shares(vectors).values())), axis=0)
 
 
 class _Vectors:

@@ -31,7 +31,10 @@ _NEAREST = 8
 _DECAY = 1e-5
 _MONTH = 30 * 86_400_000_000
 _PLAIN_COUNT = 10
-_PRECISIONS = {"marks": 0.8, "proposes": 0.6, "conflicts": 0.75}
+_PRECISIONS = {
+    "vectors": {"marks": 0.8, "proposes": 0.6, "conflicts": 0.75},
+    "words": {"marks": 0.76, "proposes": 0.6, "conflicts": 0.75},
+}
 Floats = NDArray[np.float64]
 
 
@@ -68,7 +71,7 @@ def train_judge(say: Callable[[str], None]) -> None:
         judged = hands != ""
         chosen = {
             name: _bound(shares[judged], labels[judged], precision, name, kind, say)
-            for name, precision in _PRECISIONS.items()
+            for name, precision in _PRECISIONS[kind].items()
         }
         weights = fit_logistic(values, labels, _DECAY * len(labels))
         fitted[kind] = dict(zip((*PAIR_FEATURES, "bias"), (round(float(w), 3) for w in weights), strict=True))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.memory.systems.tellback_memory import memory_of
 from benchmarks.personal.hands import Hand, items, open_hands
-from tellback.memory import E5Encoder, LongTermMemory, RecallSettings, run_sync
+from tellback.memory import E5Encoder, LongTermMemory, Memory, RecallSettings, run_sync
 from tellback.memory.analysis.heads import head
 from tellback.memory.embedders.local import LocalWordVectors
 from tellback.vectorstore import open_store
@@ -52,7 +53,11 @@ class Asked:
 
 def train_weights(say: Callable[[str], None]) -> None:
     """Fit the weights of *now* and *past* and write them; report on each hand left out."""
-    asked = [row for hand in open_hands() for lines in (False, True) for row in _asked(hand, lines=lines)]
+    asked = [
+        row
+        for hand, lines, again in product(open_hands(), (False, True), (False, True))
+        for row in _asked(hand, lines=lines, again=again)
+    ]
     for lines in (False, True):
         rows = [row for row in asked if row.lines == lines]
         for depth, name in ((1, "first"), (3, "three")):
@@ -74,8 +79,11 @@ def train_weights(say: Callable[[str], None]) -> None:
     WEIGHTS.write_text(f"{{\n{rows}\n}}\n", "utf-8")
 
 
-def _asked(hand: Hand, *, lines: bool) -> Iterator[Asked]:
-    """Yield the questions of *hand* that have an answer, with their candidates."""
+def _asked(hand: Hand, *, lines: bool, again: bool) -> Iterator[Asked]:
+    """Yield the questions of *hand* that have an answer, with their candidates.
+
+    *again*: half of all questions were typed before, and a question is nearest to itself.
+    """
     even = dict.fromkeys(FEATURES, 1e-6)  # so that explain shows the features, and nothing changes its place
     settings = replace(RecallSettings(), now=even, past=even)
     embedder, now = E5Encoder(), max(datetime.fromisoformat(question["at"]) for question in hand.questions)
@@ -87,7 +95,11 @@ def _asked(hand: Hand, *, lines: bool) -> Iterator[Asked]:
             clock=lambda: now.replace(tzinfo=UTC),
             recall_settings=settings,
         )
-        run_sync(memory.remember_many(memory_of(item, place, lines=lines) for place, item in enumerate(items(hand))))
+        told = [memory_of(item, place, lines=lines) for place, item in enumerate(items(hand))]
+        for question in hand.questions[::2] if again else ():
+            at = datetime.fromisoformat(question["at"]).replace(tzinfo=UTC)
+            told.append(Memory(question["text"], kind="turn", role="user", occurred_at=at))
+        run_sync(memory.remember_many(told))
         for question in hand.questions:
             gold = hand.gold(question)
             if not gold:
