@@ -78,7 +78,7 @@ def test_a_regression_since_an_earlier_evaluation_is_shown_question_by_question(
     earlier.write_text(json.dumps(parsed), "utf-8")
     memory = open_memory(file)  # a nearer text from now on, as another embedder or version might rank it
     thing = kettle.text.split(" was ")[0].replace("The", "the", 1)
-    run_sync(memory.remember(f"The colour of {thing} was chosen by all."))
+    run_sync(memory.remember(f"The colour of {thing} is green."))
     run_sync(memory.close())
     assert asked(file, "--written", str(written), "--against", str(earlier)) == 0
     said = capsys.readouterr().out
