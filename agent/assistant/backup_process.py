@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tellback.agent.assistant.own_process import start_own_process
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import AssistantSettings
@@ -33,26 +34,7 @@ def start_if_due(settings: AssistantSettings) -> bool:
             return False
         if not is_backup_due(memory, datetime.now().astimezone()) or was_tried(memory, within=_SECONDS_BETWEEN_LOOKS):
             return False
-        import subprocess  # only our own module is run, by our own interpreter
-
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
-            [
-                sys.executable,
-                "-P",
-                "-c",
-                f"from {_MODULE} import main; main()",
-                str(memory),
-                str(settings.backup_space),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            cwd=memory.parent,
-            start_new_session=True,
-        )
-        # A process that stays, such as the memory server, must collect its ended child.
-        threading.Thread(target=process.wait, name="tellback-backup", daemon=True).start()
+        start_own_process(_MODULE, str(memory), str(settings.backup_space), folder=memory.parent)
     except OSError:  # the command itself has succeeded, and must not fail for its backup
         return False
     return True

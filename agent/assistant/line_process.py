@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tellback.agent.assistant.own_process import start_own_process
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.config import AssistantSettings
@@ -92,24 +92,8 @@ def start_lines_if_due(settings: AssistantSettings) -> bool:
         if allowed_tokens(settings) == 0:
             return False
         replace(record, started=now).keep(settings)
-        import subprocess  # only our own module is run, by our own interpreter
-
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
-            [sys.executable, "-P", "-c", f"from {_MODULE} import main; main()"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={
-                **os.environ,
-                **_variables(settings),
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                "OPENBLAS_NUM_THREADS": "1",
-            },
-            cwd=None if settings.file is None else settings.file.absolute().parent,
-            start_new_session=True,
-        )
-        # A process that stays, such as the memory server, must collect its ended child.
-        threading.Thread(target=process.wait, name="tellback-lines", daemon=True).start()
+        folder = None if settings.file is None else settings.file.absolute().parent
+        start_own_process(_MODULE, folder=folder, **_variables(settings), OPENBLAS_NUM_THREADS="1")
     except OSError:  # what started it has succeeded, and must not fail for lines
         return False
     return True

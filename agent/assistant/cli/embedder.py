@@ -6,10 +6,7 @@ setting is written: an interruption leaves the memory as it was, and the same co
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,6 +19,7 @@ from tellback.agent.assistant.cli.output import print_json, print_note, print_ta
 from tellback.agent.assistant.cli.prompts import confirm_or_exit
 from tellback.agent.assistant.cli.reembed import embedded_anew, print_report
 from tellback.agent.assistant.config import AssistantSettings, checked_setting, with_settings
+from tellback.agent.assistant.own_process import COMMAND_LINE, start_own_process
 from tellback.agent.assistant.setting_checks import EMBEDDER_KINDS
 
 STRONGER_MODELS: Final = {
@@ -130,18 +128,8 @@ def _fetch(settings: AssistantSettings, *, asks: bool) -> None:
 
 def _start(settings: AssistantSettings, name: str) -> None:
     """Start the same command in a process of its own."""
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
-        [
-            *(sys.executable, "-P", "-c", "from tellback.agent.assistant.cli import main; main()"),
-            *("--memory", str(settings.memory), "config", "embedder", name, "--yes", "--quiet"),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,
-    )
-    threading.Thread(target=process.wait, name="tellback-embedder", daemon=True).start()
+    words = ("--memory", str(settings.memory), "config", "embedder", name, "--yes", "--quiet")
+    start_own_process(COMMAND_LINE, *words)
 
 
 def _list_models(settings: AssistantSettings, *, json: bool) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +19,7 @@ from tellback.agent.assistant.clients.registry import CLIENTS, HOOK_CLIENTS
 from tellback.agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings
 from tellback.agent.assistant.hooks.health import HookHealth, hook_health
 from tellback.agent.assistant.hooks.run_log import read_runs
+from tellback.agent.assistant.own_process import COMMAND_LINE, own_command, own_environment
 from tellback.agent.assistant.server.accounts import Account, Accounts
 from tellback.agent.assistant.server.care import backup_file, begin_restore, plan_restore
 from tellback.agent.assistant.server.page.browser_sessions import SIGN_IN, BrowserSessions
@@ -83,8 +83,8 @@ async def _doctor(settings: AssistantSettings) -> list[Finding]:
     place = settings.memory if settings.file is None else settings.file.absolute()
     given = {ENVIRONMENT_VARIABLES[name]: str(getattr(settings, name)) for name in _CHECKED_SETTINGS}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-c", "from tellback.agent.assistant.cli import main; main()", "doctor", "--json",
-        env={**os.environ, **given, ENVIRONMENT_VARIABLES["memory"]: str(place)},
+        *own_command(COMMAND_LINE, "doctor", "--json"),
+        env=own_environment(**given, **{ENVIRONMENT_VARIABLES["memory"]: str(place)}),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
