@@ -28,7 +28,7 @@ from tellback.memory.retrieval.index.record_batch import (
 from tellback.memory.retrieval.index.session_statistics import NOBODY, Participants, SessionBm25
 from tellback.memory.retrieval.index.turn_links import TurnLinks
 from tellback.memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
-from tellback.vectorstore.internals import GrowableArray, distinct_counts, sorted_distinct
+from tellback.vectorstore.internals import GrowableArray, distinct_counts
 
 _MIN_WORN_GAPS = 1000
 _SESSION_BITS = 32
@@ -78,7 +78,6 @@ class RetrievalIndex:
         self._topics: list[frozenset[str]] = [frozenset()]
         self._subjects: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
-        self._of_one_person: NDArray[np.bool_] | None = None
         self._between_people: dict[int, bool] = {}
         self._relating: NDArray[np.int64] | None = None
         self._starts.append(0)
@@ -125,22 +124,17 @@ class RetrievalIndex:
         """Return the sequence number of *row* in its session, -1 where it has none."""
         return float(self.columns["sequence"][row]) if self.columns["placed"][row] else -1.0
 
-    def between_people(self, session: int) -> bool:
-        """Return whether more than one person spoke in *session*; assistants are none."""
+    def between_people(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of *rows* stand in a session in which more than one person spoke; assistants are none."""
+        sessions, places = np.unique(self.columns["session"][rows], return_inverse=True)
+        return np.array([self._has_people(session) for session in sessions.tolist()], dtype=np.bool_)[places]
+
+    def _has_people(self, session: int) -> bool:
         known = self._between_people.get(session)
         if known is None:
             people = [number for number in self.participants.speakers(session) if not self._assistants[number]]
             known = self._between_people[session] = len(people) > 1
         return known
-
-    def of_one_person(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of *rows* stand in a session of the user alone, or with an assistant."""
-        sessions = self.columns["session"][rows]
-        if self._of_one_person is None:
-            roles = {number for number, name in self.participants.present() if name in ROLES}
-            alone = [roles.issuperset(self.participants.speakers(session)) for session in range(len(self._sessions))]
-            self._of_one_person = np.array([*alone, False])
-        return self._of_one_person[np.where(sessions == NO_SESSION, -1, sessions)]
 
     def topics(self, row: int) -> frozenset[str]:
         """Return what *row* is about by its line, whose parts are joined by ";"; none that is a plan or a joke."""
@@ -173,11 +167,10 @@ class RetrievalIndex:
 
         In a talk between people a question or a short word is half of what the other one answers: nothing is hidden.
         """
-        demotion, sessions = self.columns["demotion"][rows], self.columns["session"][rows]
+        demotion = self.columns["demotion"][rows]
         hidden = demotion > 0
-        for session in sorted_distinct(sessions[hidden]).tolist():
-            if self.between_people(session):
-                hidden &= (sessions != session) | (demotion == DEMOTED_BY_CALLER)
+        by_kind = hidden & (demotion != DEMOTED_BY_CALLER)
+        hidden[by_kind] = ~self.between_people(rows[by_kind])
         return np.asarray(hidden)
 
     def extend(self, *batches: RecordBatch) -> None:
@@ -264,7 +257,7 @@ class RetrievalIndex:
 
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
         """Add *rows* to all counts of the namespace, or subtract them with *sign* -1."""
-        self._aliases = self._of_one_person = self._relating = None
+        self._aliases = self._relating = None
         self._between_people.clear()
         columns = self.fields(rows)
         bounded = columns["disabled"]

@@ -90,8 +90,8 @@ _YEAR_FIT = 0.3
 class ConversationFeatures:
     """Features of *rows*, in columns of one value a row; what confidence needs of them lies beside.
 
-    *told* marks what one person told for themselves. *stated_words* has the words of the turn itself, *cosine* its
-    similarity, NaN without a vector (None where the question has none).
+    *told* marks what one person told, in a note or to an assistant. *stated_words* has the words of the turn itself,
+    *cosine* its similarity, NaN without a vector (None where the question has none).
     """
 
     rows: Rows
@@ -170,7 +170,7 @@ def conversation_features(query: NamespaceQuery, rows: Rows) -> ConversationFeat
         "time": has_text_feature(index, rows, TextFeature.TIME) * question.asks_time,
         "date": date_fit(index, rows, question),
     }
-    return ConversationFeatures(rows, columns, _is_told(index, rows), words, stated_words, text, cosine)
+    return ConversationFeatures(rows, columns, ~index.between_people(rows), words, stated_words, text, cosine)
 
 
 def _beside_notes(
@@ -378,11 +378,6 @@ def _has_number(index: RetrievalIndex, rows: Rows, totals: Floats) -> bool:
     best = top_positions([index.ids[row] for row in rows.tolist()], totals, _NUMBERED_TURNS)
     near = [i for i in best if totals[i] >= _NUMBERED_SHARE * totals[best[0]]]
     return bool(near) and bool(has_text_feature(index, rows[near], TextFeature.NUMBER).any())
-
-
-def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
-    """Return which of *rows* are notes, or turns of the user alone or with an assistant."""
-    return np.asarray((index.columns["session"][rows] == NO_SESSION) | index.of_one_person(rows), dtype=np.bool_)
 
 
 def _mean_cosine(query: NamespaceQuery) -> float:
