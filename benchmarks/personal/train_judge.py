@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.personal.hands import DATA, Hand, items, open_hands
-from benchmarks.personal.train_heads import TOPICS
+from benchmarks.personal.train_heads import BY_VECTORS_ALONE, TOPICS
 from tellback.memory import E5Encoder, run_sync
 from tellback.memory.analysis.texts import analyze_text
 from tellback.memory.currency import PAIR_FEATURES, Claim, pair_features
@@ -31,10 +31,7 @@ _NEAREST = 8
 _DECAY = 1e-5
 _MONTH = 30 * 86_400_000_000
 _PLAIN_COUNT = 10
-_PRECISIONS = {
-    "vectors": {"marks": 0.8, "proposes": 0.6, "conflicts": 0.75},
-    "words": {"marks": 0.76, "proposes": 0.6, "conflicts": 0.75},
-}
+_PRECISIONS = {"marks": 0.8, "proposes": 0.6, "conflicts": 0.75}
 Floats = NDArray[np.float64]
 
 
@@ -71,7 +68,7 @@ def train_judge(say: Callable[[str], None]) -> None:
         judged = hands != ""
         chosen = {
             name: _bound(shares[judged], labels[judged], precision, name, kind, say)
-            for name, precision in _PRECISIONS[kind].items()
+            for name, precision in _PRECISIONS.items()
         }
         weights = fit_logistic(values, labels, _DECAY * len(labels))
         fitted[kind] = dict(zip((*PAIR_FEATURES, "bias"), (round(float(w), 3) for w in weights), strict=True))
@@ -141,7 +138,7 @@ def _plain() -> Iterator[Pair]:
 
 
 def _of_topics() -> Iterator[Pair]:
-    for path in sorted(TOPICS.glob("*.jsonl")):
+    for path in sorted(path for path in TOPICS.glob("*.jsonl") if path.stem not in BY_VECTORS_ALONE):
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         texts, abouts = [], []
         for row in rows:

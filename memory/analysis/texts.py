@@ -55,8 +55,8 @@ STATES: Final = 0.5
 """Share of the questions like it that state something, from which a question with its mark does."""
 PAST: Final = 0.8
 """Probability from which a statement is of the past."""
-NOT_HOLDING: Final = 0.7
-"""Probability from which it is a plan, supposed or not meant: .03 of the notes of hands that hold are above it."""
+NOT_HOLDING: Final = 0.5
+"""Probability from which it is a plan, supposed or not meant."""
 CHANGES: Final = 0.65
 """Probability from which it tells of a change."""
 TOLD: Final = 0.5
