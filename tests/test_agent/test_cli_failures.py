@@ -149,7 +149,7 @@ def test_a_closed_output_pipe_is_no_failure(tmp_path: Path) -> None:
         assert listing.stderr is not None
         listing.stdout.read(5)
         listing.stdout.close()
-        assert listing.stderr.read() == b""
+        assert listing.stderr.read() in (b"", b"1 memory\n")  # Python does not notice each time
     assert listing.returncode == 0
 
 
