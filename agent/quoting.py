@@ -22,6 +22,7 @@ from tellback.memory.internals import (
     best_sentences,
     lexicon_for,
     quoted_text,
+    whole_list,
     with_meaning,
 )
 from tellback.vectorstore import Analyzer
@@ -152,6 +153,11 @@ class QuoteSelector:
                 sentences = with_meaning(sentences, similarities)
         if not sentences:
             return cite_item(candidates[0], 0, 0), None
+        text = items[sentences[0].passage].text
+        analyzer = grounding.analyzer or self._analyzer
+        whole = whole_list(question, text, sentences[0], analyzer=analyzer, limit=self._limit)
+        if grounding.abstain is None and whole is not sentences[0]:
+            return _cite_sentence(items, whole), None
         first = _cite_sentence(items, sentences[0])
         near = [sentence for sentence in sentences[1:] if sentence.score >= sentences[0].score - _NEARLY_AS_GOOD]
         quotes = (_cite_sentence(items, sentence) for sentence in near)

@@ -13,6 +13,7 @@ from .codec import to_entry as to_entry
 from .documents.answers import MAX_COMPARED as MAX_COMPARED
 from .documents.answers import AnswerSentence as AnswerSentence
 from .documents.answers import best_sentences as best_sentences
+from .documents.answers import whole_list as whole_list
 from .documents.answers import with_meaning as with_meaning
 from .documents.discovery import FileSelection as FileSelection
 from .documents.discovery import plan_ingest as plan_ingest

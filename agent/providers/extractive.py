@@ -58,6 +58,7 @@ _ECHO_LENGTH = 200
 _STRONG = re.compile(r"(?<![*\w`])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![*\w`])")
 _EMPHASIS = re.compile(r"(?<![*\w`])\*(\w(?:[\w -]*\w)?)\*(?![*\w`])")
 _BULLET = re.compile(r"^[-*+\u2022]\s+")
+_LISTED = re.compile(r"\n(?=[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t]|[^:;\n]{1,80}: [^;\n]*; )")
 _LINK = re.compile(r"(?<![!`])\[([^\[\]\n]+)\]\([^()\s]+\)(?!`)")
 
 
@@ -132,7 +133,7 @@ def _chats(text: str) -> bool:
 
 
 def _shown_quote(citation: AnswerCitation, language: str) -> str:
-    """Return the quote on one line, but for a block of code in it, which keeps its lines.
+    """Return the quote on one line, but for a block of code in it, which keeps its lines, and a line an item of a list.
 
     A bullet, emphasis and links of a document in Markdown are shown as their words. In words of a conversation, a day
     that is relative to the day they were said is named.
@@ -141,10 +142,12 @@ def _shown_quote(citation: AnswerCitation, language: str) -> str:
     if citation.lane == "conversation" and citation.date is not None:
         prose = with_days(prose, language, citation.date.date())
     if citation.lane == "documents":
-        prose = _BULLET.sub("", prose)
         for marked in (_LINK, _STRONG, _EMPHASIS):
             prose = marked.sub(r"\1", prose)
-    return " ".join(prose.split()) + ("\n" + (fence + code).strip("\n") + "\n" if fence else "")
+    lines = [" ".join(line.split()) for line in _LISTED.split(prose)]
+    if citation.lane == "documents":
+        lines = [_BULLET.sub("• " if len(lines) > 1 else "", line) for line in lines]
+    return "\n".join(lines) + ("\n" + (fence + code).strip("\n") + "\n" if fence else "")
 
 
 def _acknowledgement(text: str, grounding: Grounding) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from tellback.memory.documents.sentences import (
     stating_spans,
     without_cross_references,
 )
-from tellback.memory.documents.table_rows import quoted_text
+from tellback.memory.documents.table_rows import is_row, items_around, quoted_text
 from tellback.memory.retrieval.languages.agent_nouns import agent_nouns
 from tellback.memory.retrieval.languages.lexicon import lexicon_for
 from tellback.vectorstore import Analyzer
@@ -143,7 +143,7 @@ def best_sentences(
         if number + 1 == len(spans) or spans[number + 1][0] != index:
             continue
         begin, end = spans[number + 1][1]
-        row = texts[index].startswith("|", start) or texts[index].startswith("|", begin)
+        row = is_row(texts[index], start) or is_row(texts[index], begin)
         if end - start <= limit and not row and not _ASKS.search(texts[index], begin, end):  # else a question's answer
             add(number, number + 1)
     return sorted(sentences, key=lambda sentence: -sentence.score)
@@ -156,6 +156,31 @@ def with_meaning(sentences: Sequence[AnswerSentence], similarities: Sequence[flo
         for sentence, similarity in zip(sentences, similarities, strict=False)
     ]
     return sorted(compared, key=lambda sentence: -sentence.score) + list(sentences[len(compared) :])
+
+
+def whole_list(
+    question: str, text: str, sentence: AnswerSentence, *, analyzer: Analyzer | None = None, limit: int = QUOTE_LIMIT
+) -> AnswerSentence:
+    """Return *sentence* of *text*, or the list or table that it is an item of, where that answers as a whole.
+
+    That is one of at most *limit* characters, none of whose items has a word of the *question* that the others lack, or
+    the numbered steps of what the question wants to do.
+    """
+    analyzer = analyzer or Analyzer()
+    items = items_around(text, sentence.start)
+    if len(items) < 2 or len(quoted_text(text, items[0][0], items[-1][1])) > limit:
+        return sentence
+    asked = frozenset(analyzer.terms(question))
+    held = [asked.intersection(analyzer.terms(quoted_text(text, *item))) for item in items]
+    own = [
+        words for words, (start, end) in zip(held, items, strict=True) if start < sentence.end and sentence.start < end
+    ]
+    are_steps = text[items[0][0] :].lstrip()[:1].isdigit()
+    if all(words >= own[0] for words in held) or (
+        are_steps and QuestionKind.STEP in question_kinds(question, lexicon_for(analyzer.language))
+    ):
+        return replace(sentence, start=items[0][0], end=items[-1][1], leads_in=items[0][0])
+    return sentence
 
 
 def _agent_terms(question: str, terms: Callable[[str], Sequence[str]]) -> dict[str, str]:

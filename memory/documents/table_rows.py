@@ -1,4 +1,4 @@
-"""Rows of tables and fields of records: the parts of a text that answer although they are no sentences.
+"""Rows of tables, items of lists and fields of records: the parts of a text that answer although they are no sentences.
 
 >>> text = "| service | port |\\n|---|---|\\n| mailer | 2525 |"
 >>> [quoted_text(text, *row) for row in table_rows(text)]
@@ -22,6 +22,12 @@ _TABLE: Final = re.compile(
 _ROW: Final = re.compile(r"\|[^\n]*\|")
 _CELL_BORDER: Final = re.compile(r"(?<!\\)\|")
 _FIELD: Final = re.compile(r"(?:\A|(?<=; ))(?P<name>[^\s:;][^:;\n]{0,79}): ")
+_MARK: Final = r"[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+"
+_LIST: Final = re.compile(rf"^(?:{_MARK}[^\n]+(?:\n(?!{_MARK})[ \t]+[^\n]+)*(?:\n+(?={_MARK})|\n|\Z))+", re.MULTILINE)
+_LIST_ITEM: Final = re.compile(rf"^{_MARK}[^\n]+(?:\n(?!{_MARK})[^\n]+)*", re.MULTILINE)
+_RECORDS: Final = re.compile(r"^(?P<name>[^:;|\n]{1,80}): [^\n]*(?:\n(?P=name): [^\n]*)+", re.MULTILINE)
+_LINE: Final = re.compile(r"[^\n]+")
+_NAMED_FIELDS: Final = re.compile(r"(?:[^\s:;.]+\.)+[^\s:;.]+: |[^:;\n]{1,80}: [^;\n]*; [^:;\n]{1,80}: ")
 _ASSIGNMENT: Final = re.compile(
     r"^[ \t]*(?P<assignment>[\"']?[A-Za-z_][\w.\-]*[\"']?[ \t]*[:=][ \t]*"
     r"(?:[-+]?\d[\w.+\-]*|\"[^\"\n]*\"|'[^'\n]*'|[Tt]rue|[Ff]alse))[ \t]*[,;]?[ \t]*(?:#[^\n]*)?$",
@@ -34,11 +40,29 @@ def table_rows(text: str) -> list[TextSpan]:
     return [row.span() for table in _TABLE.finditer(text) for row in _ROW.finditer(text, *table.span("rows"))]
 
 
+def items_around(text: str, place: int) -> list[TextSpan]:
+    """Return the items of the list, the rows of the table or the records among which *place* is, in order; else none.
+
+    Rows and records are without what names the columns, items have their bullets and numbers.
+    """
+    for group, item, name in ((_TABLE, _ROW, "rows"), (_LIST, _LIST_ITEM, 0), (_RECORDS, _LINE, 0)):
+        for found in group.finditer(text):
+            if found.start(name) <= place < found.end(name):
+                return [part.span() for part in item.finditer(text, *found.span(name))]
+    return []
+
+
+def is_row(text: str, start: int) -> bool:
+    """Return whether the row of a table or a record begins at *start*, which says nothing about what follows it."""
+    return text.startswith("|", start) or _NAMED_FIELDS.match(text, start) is not None
+
+
 def quoted_text(text: str, start: int, end: int) -> str:
-    """Return ``text[start:end]``; of the row of a table each value with the name of its column."""
+    """Return ``text[start:end]``; of rows of a table each value with the name of its column, a line for each row."""
     for table in _TABLE.finditer(text) if text.startswith("|", start) else ():
         if table.start("rows") <= start < table.end("rows"):
-            return write_record(named(_cells(table[1]), _cells(text[start:end])))
+            names = _cells(table[1])
+            return "\n".join(write_record(named(names, _cells(row[0]))) for row in _ROW.finditer(text, start, end))
     return text[start:end]
 
 

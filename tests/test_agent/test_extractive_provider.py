@@ -175,6 +175,41 @@ def test_a_row_of_a_table_is_not_quoted_beside_an_answer() -> None:
     assert [cited.id for cited in quoted.citations] == ["m1"]
 
 
+BINS = "| Bin | Day |\n|---|---|\n| Paper | Tuesday |\n| Glass | Friday |\n"
+START = "Read this.\n\n1. Check the pressure.\n2. Press the button\n   of the boiler.\n3. Call Novak.\n\nIt is old."
+STOCK = "item: desk; price: 180; stock: 1\nitem: chair; price: 75; stock: 12"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "quoted"),
+    [
+        ("Which bins are there?", BINS, "“Bin: Paper; Day: Tuesday\nBin: Glass; Day: Friday” [1]"),
+        ("On which day is the glass bin emptied?", BINS, "“Bin: Glass; Day: Friday” [1]"),
+        (
+            "How do I start the boiler?",
+            START,
+            "“1. Check the pressure.\n2. Press the button of the boiler.\n3. Call Novak.” [1]",
+        ),
+        (
+            "Which items are in stock?",
+            STOCK,
+            "“item: desk; price: 180; stock: 1\nitem: chair; price: 75; stock: 12” [1]",
+        ),
+        ("What do I take along?", "To be taken along:\n\n- a towel\n- soap", "“• a towel\n• soap” [1]"),
+        ("How many chairs are in stock?", STOCK, "“item: chair; price: 75; stock: 12” [1]"),
+        (
+            "Which bins are there?",
+            BINS + "| Compost | Monday |\n" * 20,
+            "“Bin: Glass; Day: Friday” [1]\n“Bin: Paper; Day: Tuesday” [2]",
+        ),
+    ],
+)
+def test_a_short_list_is_quoted_whole_where_no_item_of_it_answers_more_than_the_others(
+    question: str, text: str, quoted: str
+) -> None:
+    assert answer(question, item(1, text, lane="documents", source="house.md")).text == quoted
+
+
 def test_a_long_statement_is_acknowledged_with_a_short_text() -> None:
     assert len(answer("I went for a walk. " * 100, remembers=True).text) < 250
 
