@@ -69,6 +69,17 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what needs a PostgreSQL server, which has a stage of the gate of its own, or a browser."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "postgres" in fixtures:
+            item.add_marker("server_home")
+        if "postgres" in fixtures or "browser" in fixtures:
+            item.add_marker("slow")
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"

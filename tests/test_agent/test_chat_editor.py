@@ -59,6 +59,7 @@ def test_a_prompt_may_have_several_lines_and_ends_by_enter(keys: PipeInput, type
     assert editor(keys).read() == line
 
 
+@pytest.mark.slow
 def test_prompt_history_is_kept_between_runs_without_forgotten_prompts_and_secrets(
     keys: PipeInput, opened: OpenedMemory
 ) -> None:

@@ -64,6 +64,7 @@ You are welcome.
 """
 
 
+@pytest.mark.slow
 def test_a_chat_without_a_model_prints_the_expected_transcript(tellback: CommandLine) -> None:
     done = tellback("chat", text=LIFE)
     items = [line for line in done.out.splitlines() if not line.startswith(("Noted: ", "[1] ", "[2] "))]
@@ -184,6 +185,7 @@ def test_an_endless_reply_is_cut_at_the_limit_and_exits_with_4(tellback: Command
     assert (talk.code, talk.out) == (4, "again " * 10 + "\nFine.\n")
 
 
+@pytest.mark.slow
 def test_a_silent_server_times_out_as_configured_and_is_not_retried(
     tellback: CommandLine, model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_doctor_reports_a_damaged_row(doctor, path: Path) -> None:
     assert "tellback doctor --salvage" in checks["content"]["remedy"]
 
 
+@pytest.mark.slow
 def test_doctor_salvages_what_is_left_in_a_new_file_and_counts_what_is_lost(
     tellback: CommandLine, tmp_path: Path
 ) -> None:

@@ -165,6 +165,7 @@ def test_every_command_is_in_the_namespace_table_or_concerns_the_whole_file() ->
     assert names_of(get_command(app)) == {*COMMANDS, *OF_THE_FILE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_contents_of_another_namespace_change_no_output_line(
     name: str, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch

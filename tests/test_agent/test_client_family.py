@@ -25,6 +25,8 @@ from tellback.memory import LongTermMemory
 from tests.support.clients import START
 from tests.support.command_line import CommandLine
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = str(Path(sys.executable).parent / "tellback")
 ANSWER = "Thursday it is."
 WORDS = "we use tabs"

@@ -19,7 +19,7 @@ from tellback.memory import LongTermMemory, Memory, Message
 from tests.support.clients import CodingSession, added_context, users_words
 from tests.support.command_line import CommandLine
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -21,6 +21,8 @@ from tellback.agent.assistant.hooks import run_log
 from tellback.agent.assistant.hooks.run_log import HookRun
 from tests.support.command_line import CommandLine
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = str(Path(sys.executable).parent / "tellback")
 CLAUDE_SETTINGS = """{
     "model": "opus",

@@ -19,6 +19,8 @@ from tests.support.postgres import PostgresServer
 from tests.support.slow import first_fast
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 KILLED = """
     import os, sys
     from tellback.agent import Agent, ToolPolicy, tool

@@ -17,7 +17,7 @@ from tellback.memory.internals import User, Users
 from tests.support.hostile_requests import HOSTILE_REQUESTS, NO_ANSWER, OWNER, READER, HostileRequest, table
 from tests.support.served_memory import API, TOKEN, served
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -22,6 +22,8 @@ from tests.support.client_commands import ClientDouble
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 KEY, LINE = "Anna has our spare key.", "spare house key: who keeps it"
 
 

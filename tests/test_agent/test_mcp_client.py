@@ -22,7 +22,7 @@ from tellback.vectorstore import open_store
 from tests.support.command_line import CommandLine
 from tests.support.mcp_servers import ServedTools, bound_socket, definition
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 APPROVED = ToolContext(call_id="c", approved=True)
 PLAIN = ToolContext(call_id="c")
 

@@ -32,6 +32,7 @@ from tests.support.mcp_calls import call_every_tool
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform == "win32", reason="ended by a signal"),
+    pytest.mark.slow,
 ]
 TOKEN = "a-token-of-the-test"
 

@@ -39,7 +39,7 @@ from tests.support.served_memory import TOKEN, serving
 
 openai: Any = None
 anthropic: Any = None
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 KEY = "sk-upstream-0123456789"
 TABLE = "My walnut table is 180 cm long."
 ASKED = {"role": "user", "content": "How long is my walnut table?"}

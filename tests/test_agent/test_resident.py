@@ -31,7 +31,7 @@ from tellback.agent.http_listener import serve_application
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(not wire.available(), reason="this system has no sockets for it")
+pytestmark = [pytest.mark.skipif(not wire.available(), reason="this system has no sockets for it"), pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 
 

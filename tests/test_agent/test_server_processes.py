@@ -33,7 +33,7 @@ from tellback.agent.assistant.server.exposure import checked_exposure
 from tellback.memory import open_memory, run_sync
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX"), pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-of-the-test"
 SETTINGS = {"TELLBACK_TOKEN": TOKEN, "TELLBACK_EMBEDDER": "none"}

@@ -28,7 +28,7 @@ from tellback.memory import open_memory
 from tellback.memory.internals import Quota, User, Users
 from tests.support.served_memory import API, served
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ANA, BEN = "the token of ana", "the token of ben"
 
 

@@ -35,6 +35,8 @@ from tellback.memory import HashingEmbedder, OpenAICompatibleEmbedder, run_sync
 from tellback.memory.internals import local_available
 from tests.support.extraction_double import ExtractionDouble
 
+pytestmark = pytest.mark.slow
+
 MEMORIES = (
     {"id": "m1", "text": "The spare key is with Ben.", "speaker": "Ana", "occurred_at": "2026-01-01T10:00:00Z"},
     {"id": "m2", "text": "My landlord is called Ruiz.", "speaker": "Ana", "occurred_at": "2026-01-02T10:00:00Z"},

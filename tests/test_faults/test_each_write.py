@@ -51,6 +51,7 @@ def test_a_process_ending_after_any_commit_leaves_each_write_whole_or_absent(ben
     assert commits > 0
 
 
+@pytest.mark.slow
 @each_path
 def test_a_failing_write_leaves_nothing_and_can_be_repeated(bench: Bench, path: WritePath, campaign: Campaign) -> None:
     failures, wrong = wrong_when_refused(bench, path, most=None if campaign.full else 6 if path.steps else 16)

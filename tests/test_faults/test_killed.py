@@ -15,6 +15,7 @@ from tests.test_faults.killing import kill_rounds
 ROUNDS = {"everything": (20, 800), "upsert": (10, 300), "delete": (20, 500), "switch": (10, 400)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", first_fast([*ROUNDS, "compaction"]))
 def test_a_killed_process_keeps_acknowledged_writes_and_tears_no_unfinished_write(
     schedule: str, campaign: Campaign, tmp_path: Path

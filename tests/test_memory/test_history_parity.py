@@ -127,6 +127,7 @@ def compare(pair: Pair) -> None:
             pair.ask(lambda rows, at=(session, namespace): rows.summary(at[0], "brief", namespace=at[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retention", RETENTIONS, ids=str)
 @pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_in_memory_and_sqlite_history_agree_after_random_calls(

@@ -189,6 +189,7 @@ def test_a_worker_fails_a_job_whose_handler_raises_and_tries_one_again_that_may_
     ]
 
 
+@pytest.mark.slow
 def test_a_worker_keeps_the_lease_of_long_work_and_gives_back_what_it_cannot_end(database: Database) -> None:
     jobs = Jobs(database, lease=0.6)
     jobs.submit("k")
@@ -239,6 +240,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_at_any_moment_do_each_step_once(address: str) -> None:
     memory = open_memory(address, embedder=HashingEmbedder())
     memory.database.attach(EFFECTS)

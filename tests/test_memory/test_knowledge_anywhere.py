@@ -89,6 +89,7 @@ def test_documents_are_ingested_found_changed_and_removed_without_transactions(t
     run_sync(memory.close())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", [1, 2])
 def test_an_ingest_that_is_killed_is_taken_back_at_the_next_opening_and_done_again(
@@ -110,6 +111,7 @@ def test_an_ingest_that_is_killed_is_taken_back_at_the_next_opening_and_done_aga
     run_sync(memory.close())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_removal_that_is_killed_is_completed_at_the_next_opening(tmp_path: Path, *, after: bool) -> None:
     memory = opened(tmp_path)

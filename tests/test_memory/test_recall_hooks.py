@@ -174,6 +174,7 @@ def hanging(*given: object) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rewrite", "expand", "imagine", "rerank"])
 @pytest.mark.parametrize(
     ("hook", "timeout", "reason"),

@@ -332,6 +332,7 @@ def test_contradicting_statements_of_one_subject_are_listed_until_they_are_settl
     assert [conflict.ids for conflict in run_sync(memory.conflicts())] == [listed[0].ids]
 
 
+@pytest.mark.slow
 def test_conflicts_of_many_statements_with_one_word_are_compared_in_bounded_number(store: LifecycleStore) -> None:
     memory = LongTermMemory(store, clock=ManualClock(NOW))
     numbers = range(1500)

@@ -15,6 +15,8 @@ import pytest
 from tellback.vectorstore import ForkedError, TableComponent
 from tellback.vectorstore.sqlite import SqliteDatabase
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PREAMBLE = """

@@ -162,6 +162,7 @@ def test_a_random_leaf_means_the_same_in_sql(
     assert in_sql(connection, where, {field: held}) == int(matches_filter(where, {field: held}))
 
 
+@pytest.mark.slow
 def test_all_pairs_of_edge_numbers_compare_exactly(connection: Connection) -> None:
     wrong = []
     for held in EDGES:
@@ -173,6 +174,7 @@ def test_all_pairs_of_edge_numbers_compare_exactly(connection: Connection) -> No
     assert not wrong
 
 
+@pytest.mark.slow
 def test_all_pairs_of_edge_texts_compare_exactly(connection: Connection) -> None:
     wrong = []
     for held in TEXTS:

@@ -171,6 +171,7 @@ def test_derived_memories_and_copies_go_with_their_own_versions_and_messages(mem
     assert message_texts(memory) == []
 
 
+@pytest.mark.slow
 def test_the_indexed_cascade_search_selects_the_same_as_reading_every_memory(library, monkeypatch):
     rng, memory, words = random.Random(4), library, ["ann", "Grüße", 'a "quote"', "tab\there", "back\\slash", "日本"]
     ids = []
