@@ -172,11 +172,12 @@ def whole_list(
         return sentence
     asked = frozenset(analyzer.terms(question))
     held = [asked.intersection(analyzer.terms(quoted_text(text, *item))) for item in items]
-    own = [
+    own = (
         words for words, (start, end) in zip(held, items, strict=True) if start < sentence.end and sentence.start < end
-    ]
+    )
+    most = frozenset[str]().union(*own)
     are_steps = text[items[0][0] :].lstrip()[:1].isdigit()
-    if all(words >= own[0] for words in held) or (
+    if all(words >= most for words in held) or (
         are_steps and QuestionKind.STEP in question_kinds(question, lexicon_for(analyzer.language))
     ):
         return replace(sentence, start=items[0][0], end=items[-1][1], leads_in=items[0][0])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tellback.memory import LongTermMemory, Memory
+import pytest
+
+from tellback.memory import E5Encoder, LongTermMemory, Memory
 from tellback.memory import run_sync as run
 from tellback.vectorstore import open_store
 
@@ -20,3 +22,24 @@ def test_a_change_told_later_did_not_hold_before_it_was_told() -> None:
     assert [hit.memory.id for hit in run(memory.recall(question, as_of=summer))] == ["m0"]
     assert run(memory.why_not(question, "m1", as_of=summer)).stage == "validity"
     assert len(run(memory.recall(question))) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "correction", "question"),
+    [
+        ("My doctor is Dr Shah.", "No, my doctor is Dr Klein.", "Who is my doctor?"),
+        ("the shop repo uses npm", "nope, the shop repo uses pnpm", "Which package manager does the shop repo use?"),
+        ("Das Training ist am Dienstag", "nein, das Training ist am Freitag", "Wann ist das Training?"),
+    ],
+)
+def test_what_takes_back_an_earlier_statement_leads_and_marks_it(first: str, correction: str, question: str) -> None:
+    memory = LongTermMemory(open_store("numpy:"), embedder=E5Encoder(), clock=lambda: NOW)
+    days = [datetime(2025, 6, day, tzinfo=UTC) for day in (1, 2, 3)]
+    texts = [first, "We walked along the river with the dog", correction]
+    run(memory.remember_many(Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True)))
+    hits = run(memory.recall(question))
+    assert [hit.memory.text for hit in hits][:2] == [correction, first]
+    assert hits[1].outdated_by == hits[0].memory.id
+    before = run(memory.recall(question, as_of=datetime(2025, 6, 2, 12, tzinfo=UTC)))
+    assert before[0].memory.text == first
+    assert before[0].outdated_by is None

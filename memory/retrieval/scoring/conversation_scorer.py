@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tellback.memory.analysis.designations import contradicts, has_designations
 from tellback.memory.analysis.heads import head, letter_groups
 from tellback.memory.analysis.texts import NOT_FACTUAL, Trait
-from tellback.memory.currency import Claim, Statements, bounds, currency_features, replaces
+from tellback.memory.currency import Bounds, Claim, Statements, bounds, currency_features, replaces
 from tellback.memory.embedders.profile import EmbedderProfile
 from tellback.memory.models import Trust
 from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
@@ -66,6 +66,8 @@ _SET_ASIDE = -0.5
 _STATED_LATER = -1.0
 _COMPARED = 20
 """Best candidates whose currency is compared: of these, the fitted weights know."""
+_LEAD = 1e-6
+"""Share of the best score by which one that replaces the first stands above it."""
 _MARKED = 5
 """Best candidates among which older ones are marked as outdated."""
 _ASKS_PAST = 0.4
@@ -229,11 +231,7 @@ REORDERINGS: Mapping[str, Reordering] = {
 def _with_currency(
     candidates: ScoredCandidates, query: NamespaceQuery, features: ConversationFeatures, settings: RecallSettings
 ) -> ScoredCandidates:
-    """Return *candidates* with the parts that say which of the best ones hold at the time that is asked for.
-
-    Where the question asks about now, older ones are outdated by the first one if the judge is sure that it replaces
-    them; a newer one that may replace the first, and does not lead, is said to be later.
-    """
+    """Return *candidates* with the parts that say which of the best ones hold at the time that is asked for."""
     totals = candidates.totals()
     best = top_positions(candidates.ids, totals, _COMPARED)
     best = [i for i in best if features.told[i] and totals[i] > 0]
@@ -255,25 +253,46 @@ def _with_currency(
     candidates = replace(candidates, parts=parts)
     if asks_past or query.question.asks_several:
         return candidates
-    place_of = {position: place for place, position in enumerate(best)}
-    leader, *others = top_positions(candidates.ids, candidates.totals(), _MARKED)
-    if leader not in place_of:
+    return _judged(candidates, query, features.rows, statements, {i: place for place, i in enumerate(best)})
+
+
+def _judged(
+    candidates: ScoredCandidates, query: NamespaceQuery, rows: Rows, statements: Statements, place_of: Mapping[int, int]
+) -> ScoredCandidates:
+    """Return *candidates* where the newest one leads of which the judge is sure that it replaces the first one.
+
+    Those that it replaces are outdated by it; a newer one that may replace the leading one is said to be later.
+    *place_of* are the places of candidates among *statements*.
+    """
+    totals = candidates.totals()
+    first, *others = top_positions(candidates.ids, totals, _MARKED)
+    places = {i: place_of[i] for i in (first, *others) if i in place_of and statements.usable[place_of[i]]}
+    if first not in places:
         return candidates
-    places = {i: place_of[i] for i in (leader, *others) if i in place_of and statements.usable[place_of[i]]}
-    if leader not in places:
-        return candidates
-    claims = {i: _claim(query, int(features.rows[i]), int(statements.times[place])) for i, place in places.items()}
-    newer, later = {}, {}
-    for i in (i for i in others if i in places):
-        own, of_leader = statements.vectors[places[i]], statements.vectors[places[leader]]
-        claim, leading, near = claims[i], claims[leader], None
-        if own is not None and of_leader is not None:
-            claim, leading, near = claim.by_vector(own), leading.by_vector(of_leader), float(own @ of_leader)
-        limits, is_older = bounds(by_meaning=near is not None), claim.time < leading.time
-        likely = replaces(*((claim, leading) if is_older else (leading, claim)), near)
-        if is_older and likely >= limits.marks:
-            newer[i] = leader
-        elif not is_older and likely >= limits.proposes:
+    claims = {i: _claim(query, int(rows[i]), int(statements.times[place])) for i, place in places.items()}
+
+    def likely(older: int, newer: int) -> tuple[float, Bounds]:
+        before, after = (statements.vectors[places[i]] for i in (older, newer))
+        if before is None or after is None:
+            return replaces(claims[older], claims[newer]), bounds(by_meaning=False)
+        near = float(before @ after)
+        share = replaces(claims[older].by_vector(before), claims[newer].by_vector(after), near)
+        return share, bounds(by_meaning=True)
+
+    def is_sure(older: int, newer: int) -> bool:
+        share, limits = likely(older, newer)
+        return bool(statements.is_older[places[newer], places[older]]) and share >= limits.marks
+
+    leader = max((i for i in places if is_sure(first, i)), key=lambda i: claims[i].time, default=first)
+    if leader != first:
+        part = np.zeros(len(totals))
+        part[leader] = (1 + _LEAD) * totals[first] - totals[leader]
+        candidates = replace(candidates, parts={**candidates.parts, "replaces": part})
+    newer = {i: leader for i in places if is_sure(i, leader)}
+    later = {}
+    for i in (i for i in places if i != leader and claims[i].time >= claims[leader].time):
+        share, limits = likely(leader, i)
+        if share >= limits.proposes:
             later[i] = leader
     return replace(candidates, newer=newer, later=later)
 
