@@ -22,7 +22,7 @@ CLASSES = {
     "kind": ("statement", "stating question", "stating command", "question", "command", "small talk"),
     "topic": ("none", "name", "home", "work", "family", "health", "preferences", "possessions", "routines"),
     "modality": ("holds", "past", "plan", "supposed", "unreal", "nothing"),
-    "change": ("same", "change"),
+    "change": ("same", "change", "correction"),
     "time": ("now", "past", "event"),
 }
 _BY_LETTERS_ALONE = ("kind", "topic")
@@ -95,7 +95,8 @@ def examples() -> Iterator[Example]:
             if "topic" in row:
                 yield Example("topic", row["topic"], row["text"], path.stem)
             if modality == "holds":
-                yield Example("change", "change" if row["change"] else "same", row["text"], path.stem)
+                change = "correction" if row.get("corrects") else "change" if row["change"] else "same"
+                yield Example("change", change, row["text"], path.stem)
             if row["kind"] == "question" and row.get("asked"):
                 yield Example("time", row["asked"]["time"], row["text"], path.stem)
 
@@ -114,7 +115,9 @@ def train_heads(say: Callable[[str], None]) -> None:
         of_head = [example for example in given if example.name == name]
         if name not in _BY_LETTERS_ALONE:
             trained[name] = _trained(name, classes, of_head, vectors_of.of(of_head), _DECAY, say)
-        bare = [one for one in of_head if not one.line and one.writer not in BY_VECTORS_ALONE]
+        bare = [
+            one for one in of_head if not one.line and one.writer not in BY_VECTORS_ALONE and one.label != "correction"
+        ]
         letters = letter_groups([example.text for example in bare])
         decay, name = _DECAY_OF_LETTERS[name], f"{name} by letters"
         trained[name] = _trained(name, classes, bare, letters, decay, say)
@@ -137,7 +140,8 @@ def _trained(
     for left_out in range(_FOLDS):
         fitted = fit_head(classes, vectors[fold != left_out], labels[fold != left_out], decay)
         best[fold == left_out] = np.argmax(list(fitted.shares(vectors[fold == left_out]).values()), axis=0)
-    found = ", ".join(f"{one} {(best == i)[labels == i].mean():.2f}" for i, one in enumerate(classes))
+    shown = [i for i in range(len(classes)) if (labels == i).any()]
+    found = ", ".join(f"{classes[i]} {(best == i)[labels == i].mean():.2f}" for i in shown)
     say(f"{name}: {len(labels)} texts, right of writers left out {(best == labels).mean():.3f}; {found}")
     return fit_head(classes, vectors, labels, decay)
 

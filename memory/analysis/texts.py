@@ -196,7 +196,7 @@ def _analysis(text: str, cut: _Cut, by_part: Mapping[str, Shares]) -> AnalyzedTe
     modality = max(shares["modality"], key=shares["modality"].__getitem__)
     if modality in _MODALITIES and shares["modality"][modality] >= (PAST if modality == "past" else NOT_HOLDING):
         traits |= _MODALITIES[modality]
-    if shares["change"]["change"] >= CHANGES and not traits & NOT_FACTUAL:
+    if 1 - shares["change"]["same"] >= CHANGES and not traits & NOT_FACTUAL:
         traits |= Trait.CHANGE
     if people.speaks_of_self:
         traits |= Trait.SELF

@@ -43,3 +43,13 @@ def test_what_takes_back_an_earlier_statement_leads_and_marks_it(first: str, cor
     before = run(memory.recall(question, as_of=datetime(2025, 6, 2, 12, tzinfo=UTC)))
     assert before[0].memory.text == first
     assert before[0].outdated_by is None
+
+
+def test_a_tool_takes_back_nothing_that_the_user_said() -> None:
+    memory = LongTermMemory(open_store("numpy:"), embedder=E5Encoder(), clock=lambda: NOW)
+    told = Memory("My doctor is Dr Shah.", occurred_at=datetime(2025, 6, 1, tzinfo=UTC))
+    read = Memory("No, my doctor is Dr Klein.", occurred_at=datetime(2025, 6, 2, tzinfo=UTC), trust="tool")
+    run(memory.remember_many([told, read]))
+    hits = run(memory.recall("Who is my doctor?"))
+    assert [hit.memory.text for hit in hits] == [told.text, read.text]
+    assert hits[0].outdated_by is None

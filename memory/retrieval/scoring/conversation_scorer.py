@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tellback.memory.analysis.designations import contradicts, has_designations
 from tellback.memory.analysis.heads import head, letter_groups
 from tellback.memory.analysis.texts import NOT_FACTUAL, Trait
-from tellback.memory.currency import Bounds, Claim, Statements, bounds, currency_features, replaces
+from tellback.memory.currency import Bounds, Claim, Statements, bounds, currency_features, replaces, taken_back
 from tellback.memory.embedders.profile import EmbedderProfile
 from tellback.memory.models import Trust
 from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
@@ -270,6 +270,7 @@ def _judged(
     if first not in places:
         return candidates
     claims = {i: _claim(query, int(rows[i]), int(statements.times[place])) for i, place in places.items()}
+    corrected = taken_back(statements)
 
     def likely(older: int, newer: int) -> tuple[float, Bounds]:
         before, after = (statements.vectors[places[i]] for i in (older, newer))
@@ -280,6 +281,8 @@ def _judged(
         return share, bounds(by_meaning=True)
 
     def is_sure(older: int, newer: int) -> bool:
+        if corrected.get(places[older]) == places[newer]:
+            return True
         share, limits = likely(older, newer)
         return bool(statements.is_older[places[newer], places[older]]) and share >= limits.marks
 
