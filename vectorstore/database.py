@@ -199,9 +199,9 @@ class Dialect:
     wanted_texts: str
     """As *wanted_keys*, for texts."""
     no_index: str
-    """What follows a table that is to be read whole, by no index."""
+    """Clause behind a table that is to be read whole, by no index."""
     by_index: str
-    """What follows a table that is to be read by the index of a name."""
+    """Clause behind a table that is to be read by the index of a name."""
     text_field: str
     """Value of a field (a plain name) of a column of JSON where it is a text, else NULL."""
     next_keys: str
@@ -215,7 +215,7 @@ class Dialect:
     condition: Callable[[Connection, int, FilterNode], tuple[str, Sequence[Any]]]
     """Returns the condition of a filter on ``e``, a row of a namespace's entries, and the values to bind."""
     namespace_index: str
-    """What is recorded of an index of ``n``, a row of the namespaces, beside the tables; NULL where there is none."""
+    """Expression for what is recorded of an index of ``n``, a row of the namespaces; NULL where there is none."""
 
 
 @runtime_checkable
@@ -240,7 +240,7 @@ class Database(Protocol):
 
     @property
     def unreached(self) -> str:
-        """What erasing here cannot reach, in words for a receipt; empty where every byte is seen to."""
+        """Copies that erasing here cannot reach, in words for a receipt; empty where every byte is seen to."""
 
     def attach(self, component: Component) -> None:
         """Bring the tables of *component* to their newest version in one transaction, all or nothing.

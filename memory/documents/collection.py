@@ -32,7 +32,7 @@ class DocumentCollection:
 
     @property
     def is_atomic(self) -> bool:
-        """Whether chunks and records change in one transaction; else an intent says what is under way."""
+        """True where chunks and records change in one transaction; else an intent says what is under way."""
         return lifecycle_of(self.memory.store) is not None
 
     @contextmanager

@@ -116,7 +116,7 @@ def m003_intents(connection: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DocumentIntent:
-    """What is about to be done to the document called *source* in a store without transactions.
+    """Intent: the change about to be made to the document called *source* in a store without transactions.
 
     *chunks* are the ids that are written, or removed where it *removes* the document. *renamed* is the document whose
     place it takes, "" for none. It *bans* a removed document from being taken in again by an ingest.

@@ -125,7 +125,7 @@ class Retriever:
         self._counter = counter or default_counter()
         self._user_name = user_name
         self._known_relations: dict[str, dict[str, tuple[int, list[Relation]]]] = {}
-        """What memories say who is whose relative, with their revisions, by partition and id."""
+        """Memories that say who is whose relative, with their revisions, by partition and id."""
         self._searcher: NamespaceSearcher | None = None
         lifecycle_store = lifecycle_of(store)
         analyzer = Analyzer() if lifecycle_store is None else lifecycle_store.analyzer

@@ -40,7 +40,7 @@ class GivenMemory:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the *prompt* of a *client* was given *at* a time in *session*: *memories*, best first."""
+    """Memories, best first, that the *prompt* of a *client* was given *at* a time in *session*."""
 
     id: str
     at: datetime

@@ -29,7 +29,7 @@ class NamespaceReader(Protocol):
 
     @property
     def in_memory(self) -> bool:
-        """Whether the whole namespace is, or may be, in the memory of the process."""
+        """True where the whole namespace is, or may be, in the memory of the process."""
 
     def cursor(self) -> int:
         """The namespace's write number."""

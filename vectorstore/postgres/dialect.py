@@ -45,7 +45,7 @@ HELPERS: Final = (
     """,
     "CREATE SEQUENCE IF NOT EXISTS entry_keys INCREMENT 1000",
 )
-"""What a new schema gets beside its tables: JSON with NUL, a field by its dotted path, keys of entries."""
+"""Statements for a new schema beside its tables: JSON with NUL, a field by its dotted path, keys of entries."""
 
 _TABLE_RULES: Final = (
     (r"\bSTRICT\b,?\s*", ""),

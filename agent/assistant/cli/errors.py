@@ -28,7 +28,7 @@ _HINTS: Final = {
     "NoSuchMemory": "; `tellback memories` lists what there is",
     "EmbedderMismatch": " (`tellback reembed`)",
 }
-"""What the command line adds to errors of the memory, whose texts know no command."""
+"""Sentences that the command line adds to errors of the memory, whose texts know no command."""
 
 # Typer keeps the base of its usage errors in a private module, which changes from version to version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tellback.memory.internals import MemoryChange, Operation, TermMatch
 
 IN_CHAT: Final[ContextVar[bool]] = ContextVar("in_chat", default=False)
-"""Whether the command was typed in a chat, so that hints name commands with a slash."""
+"""True where the command was typed in a chat, so that hints name commands with a slash."""
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates

@@ -53,7 +53,7 @@ class PlainRequest:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a turn kept of the user's words: the memory *id*, or *known*, the one that said so before.
+    """Result of keeping the user's words of a turn: the memory *id*, or *known*, the one that said so before.
 
     *secrets* are the kinds of what was left out. *near* is a memory that nearly says the same, *replaced* those that
     hold no longer, *may_replace* perhaps another; *facts* counts what was noted of it. *reminds*: the user asked to be

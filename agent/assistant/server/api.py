@@ -371,7 +371,7 @@ class LineBody(_Body):
 
 
 class GivenMark(_Body):
-    """Whether *memory* was *useful* to the prompt of the id *giving*."""
+    """Mark of *memory* as *useful*, or not, to the prompt of the id *giving*."""
 
     giving: Annotated[str, Field(max_length=200)]
     memory: Annotated[str, Field(max_length=512)]

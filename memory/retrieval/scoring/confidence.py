@@ -162,7 +162,7 @@ def conversation_confidence(
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvidence:
-    """What speaks for one of the first three hits answering a question, by the vectors of the E5 encoder.
+    """Evidence that one of the first three hits answers a question, by the vectors of the E5 encoder.
 
     *best* is the best cosine, *mean* that of typical memories. *words* is the share of the question's words that the
     first hit has, *names* that of the question's names which the first hit lacks. *count* is the number of memories.

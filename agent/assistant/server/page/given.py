@@ -39,7 +39,7 @@ class GivenRow:
 
 @dataclass(frozen=True, slots=True)
 class GivenPrompt:
-    """What a *prompt* was *given*, best first."""
+    """Memories that a *prompt* was *given*, best first."""
 
     prompt: GivenItem
     given: Sequence[GivenRow]

@@ -35,7 +35,7 @@ _NOT_RETURNED_PREFIXES: Final = (
     *("access-control-", "content-security-", "cross-origin-", "referrer-", "strict-transport-"),
     *("x-frame-", "x-xss-", "x-tellback-"),
 )
-"""What a server says to browsers about itself, which is not about this one."""
+"""Headers that a server says to browsers about itself, which are not about this one."""
 
 
 class Refusal(Exception):
