@@ -144,9 +144,12 @@ def _asked(
     except SystemFailed as failure:
         return {**row, "error": str(failure)}
     hits = answer["hits"] if entry.whole else answer["hits"][:DEPTH]
-    facts = {str(place): text for place, (id, _, text) in enumerate(hits) if id not in sizes}
     found = [_attributed(text, corpus) if id not in sizes else id for id, _, text in hits]
     ids = [id if id not in found[:place] else "" for place, id in enumerate(found)]  # an item counts once
+    texts = [corpus.by_id[id].line if id in sizes else text for id, _, text in hits]
+    facts = {
+        str(place): texts[place] for place, (id, _, _) in enumerate(hits) if ids[place] not in sizes or id != ids[place]
+    }
     return {
         **row,
         "hits": ids,

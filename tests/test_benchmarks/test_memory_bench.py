@@ -66,12 +66,12 @@ FACTS = ("spare key: under the pot", "nothing of this was told", "The spare key 
 
 
 class Loud(Baseline):
-    """A system that fails on one question and answers with facts of its own."""
+    """A system that fails on one question, and answers with facts of its own and with the item that one is of."""
 
     def search(self, question: Question, k: int, tokens: int) -> Found:
         if "landlord" in question.text:
             raise RuntimeError("no landlord here")
-        return Found([Hit(text=text) for text in FACTS])
+        return Found([*(Hit(text=text) for text in FACTS), Hit("m3")])
 
 
 class Twice(Baseline):
@@ -151,7 +151,8 @@ def test_facts_are_attributed_and_a_failing_system_is_named(
     monkeypatch.chdir(Path(__file__).parent)
     run(folder, tmp_path, "bm25,test_memory_bench:Loud")
     loud = next(one for one in read_results(tmp_path, json_lines(folder)) if one.key.endswith("Loud"))
-    assert loud.found["/q0"]["hits"] == ["m3", "", ""]
+    assert loud.found["/q0"]["hits"] == ["m3", "", "", ""]
+    assert "pot" in loud.found["/q0"]["facts"]["3"]
     assert loud.found["/q0"]["facts"]["0"] == "spare key: under the pot"
     assert loud.values["first"]["/q1"] == 0.0
     assert main(["memory", "show", "--sets", str(folder), "--out", str(tmp_path)]) == 0
