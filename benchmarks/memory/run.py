@@ -146,10 +146,8 @@ def _asked(
     hits = answer["hits"] if entry.whole else answer["hits"][:DEPTH]
     found = [_attributed(text, corpus) if id not in sizes else id for id, _, text in hits]
     ids = [id if id not in found[:place] else "" for place, id in enumerate(found)]  # an item counts once
-    texts = [corpus.by_id[id].line if id in sizes else text for id, _, text in hits]
-    facts = {
-        str(place): texts[place] for place, (id, _, _) in enumerate(hits) if ids[place] not in sizes or id != ids[place]
-    }
+    repeated = {str(at): corpus.by_id[hit[0]].line for at, hit in enumerate(hits) if hit[0] in sizes and not ids[at]}
+    facts = {str(place): text for place, (id, _, text) in enumerate(hits) if id not in sizes} | repeated
     return {
         **row,
         "hits": ids,

@@ -35,8 +35,7 @@ _DECAY, _DECAY_OF_LETTERS = 3.0, {"kind": 1.0, "topic": 0.3, "modality": 1.0, "c
 _TOPICS_OF_KINDS = 4
 """Of so many topics one shows kinds of utterances: its notes and questions would outweigh commands and small talk."""
 BY_VECTORS_ALONE = tuple(f"writer-{letter}" for letter in "mnopqrstuvwxy")
-"""Writers of topics from whom letters learn nothing: short statements ("Ana keeps the key.") became questions by them,
-and plain changes none."""
+"""Writers of topics from whom letters learn nothing: by them, short statements were questions, and changes none."""
 _FOLDS = 4
 """Groups of writers, each left out once."""
 _MODALITY = {
@@ -140,8 +139,7 @@ def _trained(
     for left_out in range(_FOLDS):
         fitted = fit_head(classes, vectors[fold != left_out], labels[fold != left_out], decay)
         best[fold == left_out] = np.argmax(list(fitted.shares(vectors[fold == left_out]).values()), axis=0)
-    shown = [i for i in range(len(classes)) if (labels == i).any()]
-    found = ", ".join(f"{classes[i]} {(best == i)[labels == i].mean():.2f}" for i in shown)
+    found = ", ".join(f"{one} {(best == i)[labels == i].mean():.2f}" for i, one in enumerate(classes) if i in labels)
     say(f"{name}: {len(labels)} texts, right of writers left out {(best == labels).mean():.3f}; {found}")
     return fit_head(classes, vectors, labels, decay)
 
