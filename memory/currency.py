@@ -106,7 +106,7 @@ def taken_back(statements: Statements) -> dict[int, int]:
     vectors = np.array([statements.vectors[i] for i in known])
     near = np.where(statements.is_older[np.ix_(known, known)], vectors @ vectors.T, -1.0)
     corrects = head("change").shares(vectors)["correction"] >= _CORRECTS
-    corrects &= head("modality").shares(vectors)["holds"] >= _TOLD  # else it only rejects: "no, try again"
+    corrects &= head("modality").shares(vectors)["holds"] >= _DOUBTFUL  # else it only rejects: "no, try again"
     found = [(known[i], known[int(near[i].argmax())]) for i in np.flatnonzero(corrects) if near[i].max() >= _UNRELATED]
     return {older: newer for newer, older in sorted(found, key=lambda pair: int(statements.times[pair[0]]))}
 
