@@ -100,15 +100,22 @@ def taken_back(statements: Statements) -> dict[int, int]:
     A correction says no more of what it corrects than what stands in its place: that is the older statement that is
     nearest to it.
     """
-    known = [i for i, vector in enumerate(statements.vectors) if vector is not None]
+    known = np.array([i for i, vector in enumerate(statements.vectors) if vector is not None], np.int64)
     if len(known) < 2:
         return {}
-    vectors = np.array([statements.vectors[i] for i in known])
-    near = np.where(statements.is_older[np.ix_(known, known)], vectors @ vectors.T, -1.0)
+    vectors, times, trust = (
+        np.array([statements.vectors[i] for i in known]),
+        statements.times[known],
+        statements.trust[known],
+    )
     corrects = head("change").shares(vectors)["correction"] >= _CORRECTS
     corrects &= head("modality").shares(vectors)["holds"] >= _DOUBTFUL  # else it only rejects: "no, try again"
-    found = [(known[i], known[int(near[i].argmax())]) for i in np.flatnonzero(corrects) if near[i].max() >= _UNRELATED]
-    return {older: newer for newer, older in sorted(found, key=lambda pair: int(statements.times[pair[0]]))}
+    found = {}
+    for newer in sorted(np.flatnonzero(corrects & statements.usable[known]).tolist(), key=lambda i: int(times[i])):
+        near = np.where((times < times[newer]) & (trust[newer] <= trust), vectors @ vectors[newer], -1.0)
+        if near.max() >= _UNRELATED:
+            found[int(known[near.argmax()])] = int(known[newer])
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ quotations and what a document says are left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from tellback.memory.analysis.people import is_kin
 from tellback.memory.analysis.texts import ATTRIBUTES, AnalyzedText, Trait, analyze_text
-from tellback.memory.currency import Claim, bounds, replaces
+from tellback.memory.currency import Claim, Statements, bounds, replaces, taken_back
 from tellback.memory.models import Memory, Trust
 from tellback.memory.results import Profile, ProfileEntry, ProfileTopic
-from tellback.memory.retrieval.index.record import TextFeature
+from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 
 MAX_STATEMENTS: Final = 4_000
@@ -67,18 +67,30 @@ class _ProfileStatement:
 
     @property
     def since(self) -> datetime | None:
-        return self.memory.valid_from or self.memory.occurred_at or self.memory.recorded_at
+        return _since(self.memory)
 
 
 def make_profile(
-    memories: Sequence[Memory], now: datetime, *, limit: int, terms: Callable[[str], Sequence[str]]
+    memories: Sequence[Memory],
+    now: datetime,
+    *,
+    limit: int,
+    terms: Callable[[str], Sequence[str]],
+    vectors: Sequence[NDArray[np.float32] | None] = (),
 ) -> Profile:
     """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries.
 
-    *terms* splits a text into comparable words.
+    *terms* splits a text into comparable words. *vectors* are those of the memories by the E5 encoder; with them, one
+    that takes another back ("no, …") ends it, and is of its topic.
     """
+    vector_of = dict(zip((memory.id for memory in memories), vectors, strict=False))
     usable = [memory for memory in memories if _is_usable(memory, now)]
     analyses = [analyze_text(memory.text) for memory in usable]
+    ended: dict[str, datetime | None] = {}
+    for older, newer in _taken_back(usable, [vector_of.get(memory.id) for memory in usable]).items():
+        ended[usable[older].id] = _since(usable[newer])
+        if not analyses[newer].topics:
+            analyses[newer] = replace(analyses[newer], topics=analyses[older].topics)
     names = _names_of_kin(analyses)
     statements = [
         _ProfileStatement(memory, analysis, subject, _claim(memory, analysis, terms))
@@ -93,7 +105,7 @@ def make_profile(
     entries: list[ProfileEntry] = []
     omitted = 0
     for (subject, topic), group in sorted(groups.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
-        of_topic = _entries(subject, topic, group)
+        of_topic = _entries(subject, topic, group, ended)
         entries += of_topic[:limit]
         omitted += len(of_topic[limit:])
     return Profile(tuple(entries), omitted, len(memories))
@@ -109,15 +121,24 @@ def _topics(statement: _ProfileStatement) -> tuple[ProfileTopic, ...]:
     return analysis.topics
 
 
-def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_ProfileStatement]) -> list[ProfileEntry]:
-    """Return the entries of one topic, newest first, each wording once; what ended by itself only of attributes."""
+def _entries(
+    subject: str, topic: ProfileTopic, statements: Iterable[_ProfileStatement], ended: Mapping[str, datetime | None]
+) -> list[ProfileEntry]:
+    """Return the entries of one topic, newest first, each wording once; what ended by itself only of attributes.
+
+    *ended* has the day of what was taken back.
+    """
     entries: list[ProfileEntry] = []
     wordings: set[str] = set()
     newer: list[_ProfileStatement] = []
     for statement in statements:
         memory = statement.memory
         words = " ".join(memory.text.casefold().split()).rstrip(".! ")
-        replaced = next((one.since for one in reversed(newer[:_COMPARED]) if _replaces(statement, one, topic)), None)
+        replaced = ended.get(memory.id)
+        if memory.id not in ended:
+            replaced = next(
+                (one.since for one in reversed(newer[:_COMPARED]) if _replaces(statement, one, topic)), None
+            )
         until = memory.valid_to if memory.valid_to is not None else replaced
         if words in wordings or (memory.valid_to is not None and not topic.is_attribute):
             continue
@@ -126,6 +147,19 @@ def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_ProfileSta
         if memory.valid_to is None:
             newer.append(statement)
     return sorted(entries, key=lambda entry: entry.until is not None)  # an ending is a new record of an old statement
+
+
+def _taken_back(memories: Sequence[Memory], vectors: Sequence[NDArray[np.float32] | None]) -> dict[int, int]:
+    times = [0 if (since := _since(memory)) is None else to_microseconds(since) for memory in memories]
+    trust, count = np.array([memory.trust.rank for memory in memories], np.int64), len(memories)
+    usable = np.ones(count, np.bool_)
+    return taken_back(
+        Statements(np.ones(count), np.array(times, np.int64), usable, trust, [frozenset()] * count, vectors)
+    )
+
+
+def _since(memory: Memory) -> datetime | None:
+    return memory.valid_from or memory.occurred_at or memory.recorded_at
 
 
 def _claim(memory: Memory, analysis: AnalyzedText, terms: Callable[[str], Sequence[str]]) -> Claim:

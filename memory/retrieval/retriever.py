@@ -244,10 +244,12 @@ class Retriever:
             ids = profile_ids(index, attributes=attributes)
             if where is not None and ids:
                 ids = [ids[place] for place in np.flatnonzero(view.passing(ids, where=where, namespace=partition))]
-            entries = view.get(ids, namespace=partition)
+            entries, space = view.get(ids, namespace=partition), indexes.store.space
         indexes.save([partition])
-        memories = [from_entry(entry) for entry in entries if entry is not None]
-        return make_profile(memories, now, limit=limit, terms=self._terms)
+        stored = [entry for entry in entries if entry is not None]
+        has_heads = space is not None and self._embedding.profile(space.fingerprint).has_heads
+        vectors = [entry.vector for entry in stored] if has_heads else []
+        return make_profile(list(map(from_entry, stored)), now, limit=limit, terms=self._terms, vectors=vectors)
 
     def people(self, namespace: str, where: Filter | None = None) -> list[KnownPerson]:
         """Return who is whose relative, as the memories of *namespace* say that hold now, the newest first."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tellback.memory import LongTermMemory, Memory, Trust
+from tellback.memory import E5Encoder, LongTermMemory, Memory, Trust
 from tellback.vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
@@ -102,3 +102,12 @@ async def test_topics_are_limited_and_attributes_and_a_filter_narrow_them() -> N
     assert [text for *_, text, _ in await profile_of(*items, attributes=True)] == [items[0]]
     assert await profile_of(*items, where={"role": "assistant"}) == []
     assert await profile_of() == []
+
+
+async def test_what_is_taken_back_ends_and_the_correction_is_of_its_topic() -> None:
+    memory = LongTermMemory(open_store("numpy:"), embedder=E5Encoder(), clock=lambda: FIRST + timedelta(days=100))
+    texts = ["My doctor is Dr Shah.", "I have three cats", "No, my doctor is Dr Klein."]
+    days = [FIRST + timedelta(days=day) for day in range(3)]
+    await memory.remember_many(Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True))
+    health = [entry for entry in await memory.profile() if entry.topic == "health"]
+    assert [(entry.memory.text, entry.until) for entry in health] == [(texts[2], None), (texts[0], days[2])]
