@@ -15,13 +15,11 @@ from tellback.agent.context_items import AnswerCitation, ContextItem, Grounding,
 from tellback.agent.errors import ArgumentError
 from tellback.memory import Passage
 from tellback.memory.internals import (
-    MAX_COMPARED,
     QUOTE_LIMIT,
     AnswerSentence,
     analyze_text,
     best_sentences,
     lexicon_for,
-    quoted_text,
     whole_list,
     with_meaning,
 )
@@ -146,11 +144,7 @@ class QuoteSelector:
         items = [item for item in candidates if item.lane == "documents" and item.score >= floor][:_COMPARED_PASSAGES]
         sentences = self._sentences(question, items or candidates[:1], grounding)
         if grounding.similarities is not None and len(sentences) > 1:
-            compared = sentences[:MAX_COMPARED]
-            texts = [quoted_text(items[sentence.passage].text, sentence.start, sentence.end) for sentence in compared]
-            similarities = await grounding.similarities(question, texts)
-            if similarities is not None:
-                sentences = with_meaning(sentences, similarities)
+            sentences = await with_meaning(question, [item.text for item in items], sentences, grounding.similarities)
         if not sentences:
             return cite_item(candidates[0], 0, 0), None
         text = items[sentences[0].passage].text

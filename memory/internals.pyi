@@ -10,7 +10,6 @@ from .backups import known_backups as known_backups
 from .backups import make_daily_backup as make_daily_backup
 from .backups import remove_backup as remove_backup
 from .codec import to_entry as to_entry
-from .documents.answers import MAX_COMPARED as MAX_COMPARED
 from .documents.answers import AnswerSentence as AnswerSentence
 from .documents.answers import best_sentences as best_sentences
 from .documents.answers import whole_list as whole_list

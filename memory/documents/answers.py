@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -33,7 +33,7 @@ from tellback.memory.retrieval.languages.agent_nouns import agent_nouns
 from tellback.memory.retrieval.languages.lexicon import lexicon_for
 from tellback.vectorstore import Analyzer
 
-MAX_COMPARED = 24
+_MAX_COMPARED = 24
 """Sentences whose meaning is compared: an encoder takes about 2 ms for each."""
 # The weights were chosen on the half "choose" of `python -m benchmarks documents`.
 _CONTEXT_SHARE = 0.7
@@ -149,13 +149,23 @@ def best_sentences(
     return sorted(sentences, key=lambda sentence: -sentence.score)
 
 
-def with_meaning(sentences: Sequence[AnswerSentence], similarities: Sequence[float]) -> list[AnswerSentence]:
-    """Return *sentences*, best first, where the first ones have these cosines with the question; the rest behind."""
-    compared = [
-        replace(sentence, score=sentence.score + _MEANING_WEIGHT * similarity)
-        for sentence, similarity in zip(sentences, similarities, strict=False)
-    ]
-    return sorted(compared, key=lambda sentence: -sentence.score) + list(sentences[len(compared) :])
+async def with_meaning(
+    question: str,
+    texts: Sequence[str],
+    sentences: Sequence[AnswerSentence],
+    similarities: Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]],
+) -> list[AnswerSentence]:
+    """Return *sentences*, best first, where the first ones have their likeness in meaning with *question*, too.
+
+    *texts* are those of the passages; *similarities* returns cosines, or None where it cannot.
+    """
+    first, rest = list(sentences[:_MAX_COMPARED]), list(sentences[_MAX_COMPARED:])
+    quotes = [quoted_text(texts[sentence.passage], sentence.start, sentence.end) for sentence in first]
+    cosines = await similarities(question, quotes) if quotes else None
+    if cosines is not None:
+        scores = [sentence.score + _MEANING_WEIGHT * cosine for sentence, cosine in zip(first, cosines, strict=True)]
+        first = [replace(sentence, score=score) for sentence, score in zip(first, scores, strict=True)]
+    return sorted(first, key=lambda sentence: -sentence.score) + rest
 
 
 def whole_list(

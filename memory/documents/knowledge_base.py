@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 from tellback.memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
 from tellback.memory.chunking.function import ChunkFunction
 from tellback.memory.codec import entry_embedding_text, from_entry, with_metadata
-from tellback.memory.documents.answers import MAX_COMPARED, AnswerSentence, best_sentences, with_meaning
+from tellback.memory.documents.answers import AnswerSentence, best_sentences, with_meaning
 from tellback.memory.documents.citations import Citation, cite
 from tellback.memory.documents.collection import DocumentCollection, open_collection
 from tellback.memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths, check_paths
@@ -40,7 +40,6 @@ from tellback.memory.documents.loaders.base import Loader, checked_limits
 from tellback.memory.documents.loaders.content import known_content
 from tellback.memory.documents.loaders.registry import LoaderRegistry, type_names
 from tellback.memory.documents.manifest import DocumentRecord
-from tellback.memory.documents.table_rows import quoted_text
 from tellback.memory.entry_store import patched_metadata
 from tellback.memory.errors import ArgumentError, LoadError, translating
 from tellback.memory.long_term import LongTermMemory
@@ -405,10 +404,8 @@ class KnowledgeBase:
     async def _best_sentences(self, question: str, passages: Sequence[Passage]) -> list[AnswerSentence]:
         """Return the sentences of *passages* that answer, best first, the first ones compared by meaning, too."""
         sentences = await asyncio.to_thread(best_sentences, question, passages, analyzer=self._analyzer)
-        compared = sentences[:MAX_COMPARED]
-        texts = [quoted_text(passages[found.passage].text, found.start, found.end) for found in compared]
-        similarities = await self._collection.memory.similarities(question, texts) if texts else None
-        return sentences if similarities is None else with_meaning(sentences, similarities)
+        texts = [passage.text for passage in passages]
+        return await with_meaning(question, texts, sentences, self._collection.memory.similarities)
 
     @property
     def _analyzer(self) -> Analyzer | None:
