@@ -103,11 +103,8 @@ def taken_back(statements: Statements) -> dict[int, int]:
     known = np.array([i for i, vector in enumerate(statements.vectors) if vector is not None], np.int64)
     if len(known) < 2:
         return {}
-    vectors, times, trust = (
-        np.array([statements.vectors[i] for i in known]),
-        statements.times[known],
-        statements.trust[known],
-    )
+    vectors = np.array([statements.vectors[i] for i in known])
+    times, trust = statements.times[known], statements.trust[known]
     corrects = head("change").shares(vectors)["correction"] >= _CORRECTS
     corrects &= head("modality").shares(vectors)["holds"] >= _DOUBTFUL  # else it only rejects: "no, try again"
     found = {}

@@ -134,11 +134,8 @@ def _entries(
     for statement in statements:
         memory = statement.memory
         words = " ".join(memory.text.casefold().split()).rstrip(".! ")
-        replaced = ended.get(memory.id)
-        if memory.id not in ended:
-            replaced = next(
-                (one.since for one in reversed(newer[:_COMPARED]) if _replaces(statement, one, topic)), None
-            )
+        replacing = (one.since for one in reversed(newer[:_COMPARED]) if _replaces(statement, one, topic))
+        replaced = ended[memory.id] if memory.id in ended else next(replacing, None)
         until = memory.valid_to if memory.valid_to is not None else replaced
         if words in wordings or (memory.valid_to is not None and not topic.is_attribute):
             continue
@@ -152,10 +149,8 @@ def _entries(
 def _taken_back(memories: Sequence[Memory], vectors: Sequence[NDArray[np.float32] | None]) -> dict[int, int]:
     times = [0 if (since := _since(memory)) is None else to_microseconds(since) for memory in memories]
     trust, count = np.array([memory.trust.rank for memory in memories], np.int64), len(memories)
-    usable = np.ones(count, np.bool_)
-    return taken_back(
-        Statements(np.ones(count), np.array(times, np.int64), usable, trust, [frozenset()] * count, vectors)
-    )
+    all_usable, no_topics = np.ones(count, np.bool_), [frozenset[str]()] * count
+    return taken_back(Statements(np.ones(count), np.array(times, np.int64), all_usable, trust, no_topics, vectors))
 
 
 def _since(memory: Memory) -> datetime | None:
