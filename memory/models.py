@@ -225,6 +225,11 @@ class Memory:
         return self.utterance is None or self.utterance.is_evidence
 
 
+def statement_time(memory: Memory) -> datetime | None:
+    """Return the time of a statement: from when it is valid, else when it was said, else when it was recorded."""
+    return memory.valid_from or memory.occurred_at or memory.recorded_at
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
     """Change that an operation made to the memory *id*.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tellback.memory.analysis.people import is_kin
 from tellback.memory.analysis.texts import ATTRIBUTES, AnalyzedText, Trait, analyze_text
 from tellback.memory.currency import Claim, Statements, bounds, replaces, taken_back
-from tellback.memory.models import Memory, Trust
+from tellback.memory.models import Memory, Trust, statement_time
 from tellback.memory.results import Profile, ProfileEntry, ProfileTopic
 from tellback.memory.retrieval.index.record import TextFeature, to_microseconds
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -67,7 +67,7 @@ class _ProfileStatement:
 
     @property
     def since(self) -> datetime | None:
-        return _since(self.memory)
+        return statement_time(self.memory)
 
 
 def make_profile(
@@ -88,7 +88,7 @@ def make_profile(
     analyses = [analyze_text(memory.text) for memory in usable]
     ended: dict[str, datetime | None] = {}
     for older, newer in _taken_back(usable, [vector_of.get(memory.id) for memory in usable]).items():
-        ended[usable[older].id] = _since(usable[newer])
+        ended[usable[older].id] = statement_time(usable[newer])
         if not analyses[newer].topics:
             analyses[newer] = replace(analyses[newer], topics=analyses[older].topics)
     names = _names_of_kin(analyses)
@@ -147,14 +147,10 @@ def _entries(
 
 
 def _taken_back(memories: Sequence[Memory], vectors: Sequence[NDArray[np.float32] | None]) -> dict[int, int]:
-    times = [0 if (since := _since(memory)) is None else to_microseconds(since) for memory in memories]
+    times = [0 if (since := statement_time(memory)) is None else to_microseconds(since) for memory in memories]
     trust, count = np.array([memory.trust.rank for memory in memories], np.int64), len(memories)
     all_usable, no_topics = np.ones(count, np.bool_), [frozenset[str]()] * count
     return taken_back(Statements(np.ones(count), np.array(times, np.int64), all_usable, trust, no_topics, vectors))
-
-
-def _since(memory: Memory) -> datetime | None:
-    return memory.valid_from or memory.occurred_at or memory.recorded_at
 
 
 def _claim(memory: Memory, analysis: AnalyzedText, terms: Callable[[str], Sequence[str]]) -> Claim:

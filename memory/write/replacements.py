@@ -13,18 +13,13 @@ from datetime import datetime
 from tellback.memory.codec import from_entry, to_entry
 from tellback.memory.entry_store import EntryStore
 from tellback.memory.errors import ArgumentError, MemoryLayerError, NoSuchMemory, NotTrusted
-from tellback.memory.models import Memory, MemoryChange
+from tellback.memory.models import Memory, MemoryChange, statement_time
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tellback.memory.results import Outcome, Report
 from tellback.memory.write.access_control import Caller
 from tellback.memory.write.draft import Draft, change_unsettled, drafts_to_store
 from tellback.memory.write.provenance import counts_since, ended_version, only_derived_from, retired_entry
 from tellback.vectorstore import Entry
-
-
-def statement_time(memory: Memory) -> datetime | None:
-    """Return the time of a statement: from when it is valid, else when it was said, else when it was recorded."""
-    return memory.valid_from or memory.occurred_at or memory.recorded_at
 
 
 def replacement_error(memory: Memory, caller: Caller, valid_to: datetime) -> MemoryLayerError | None:

@@ -13,14 +13,14 @@ from typing import Final
 
 from tellback.memory.codec import from_entry
 from tellback.memory.errors import ArgumentError
-from tellback.memory.models import Memory, MemoryChange, Operation
+from tellback.memory.models import Memory, MemoryChange, Operation, statement_time
 from tellback.memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tellback.memory.results import NEWEST
 from tellback.memory.validation import checked_label, checked_labels
 from tellback.memory.write.access_control import Caller
 from tellback.memory.write.pipeline import WritePipeline
 from tellback.memory.write.provenance import EARLIEST, only_derived_from, retired_entry
-from tellback.memory.write.replacements import end_entry, shortens, statement_time
+from tellback.memory.write.replacements import end_entry, shortens
 from tellback.vectorstore import Entry
 
 MOST_TRUSTED: Final = "most trusted"

@@ -138,7 +138,8 @@ def test_ask_fails_on_a_damaged_memory_instead_of_answering_without_it(
 @pytest.mark.slow
 def test_a_closed_output_pipe_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    run_command_line(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
+    for fact in ("A fact that is told at length. ", "Another one, for Python may miss the end of the pipe once. "):
+        run_command_line(["--memory", str(path), "remember", fact * 5000])
     with subprocess.Popen(
         [*TELLBACK, "--memory", str(path), "memories", "list", "--full"],
         cwd=ROOT,
@@ -149,7 +150,7 @@ def test_a_closed_output_pipe_is_no_failure(tmp_path: Path) -> None:
         assert listing.stderr is not None
         listing.stdout.read(5)
         listing.stdout.close()
-        assert listing.stderr.read() in (b"", b"1 memory\n")  # Python does not notice each time
+        assert listing.stderr.read() == b""
     assert listing.returncode == 0
 
 

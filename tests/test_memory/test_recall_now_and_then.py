@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from tellback.memory import E5Encoder, LongTermMemory, Memory
 from tellback.memory import run_sync as run
 from tellback.vectorstore import open_store
 
+CORRECTIONS = Path(__file__).parent / "languages" / "corrections.jsonl"
 NOW = datetime(2025, 6, 15, 12, tzinfo=UTC)
 
 
@@ -53,3 +56,29 @@ def test_a_tool_takes_back_nothing_that_the_user_said() -> None:
     hits = run(memory.recall("Who is my doctor?"))
     assert [hit.memory.text for hit in hits] == [told.text, read.text]
     assert hits[0].outdated_by is None
+
+
+@pytest.mark.slow
+def test_corrections_of_a_writer_who_trained_nothing_lead_and_reactions_take_nothing_back() -> None:
+    """Ninety messages that begin by rejecting: sixty say what is so instead, thirty say nothing to remember.
+
+    Run with ``-s`` it prints the figures of docs/appendix/how-recall-decides.md.
+    """
+    rows = [json.loads(line) for line in CORRECTIONS.read_text("utf-8").splitlines()]
+    memory = LongTermMemory(open_store("numpy:"), embedder=E5Encoder(), clock=lambda: NOW)
+    told = [row["first"] for row in rows] + [row["correction"] for row in rows]
+    begun = datetime(2024, 6, 1, tzinfo=UTC)
+    run(memory.remember_many(Memory(text, occurred_at=begun + timedelta(days=i)) for i, text in enumerate(told)))
+    corrections = [row for row in rows if row["kind"] == "correction"]
+    found = [[hit.memory.text for hit in run(memory.recall(row["question"]))] for row in corrections]
+    first = [texts[0] == row["correction"] for row, texts in zip(corrections, found, strict=True)]
+    stale = [
+        row["first"] in texts[: texts.index(row["correction"])] for row, texts in zip(corrections, found, strict=True)
+    ]
+    print(f"right first {sum(first)}, the stale one above {sum(stale)} of {len(corrections)}")
+    assert sum(first) >= 45
+    assert sum(stale) <= 15
+    texts = [row["correction"] for row in rows if row["kind"] == "reaction"]
+    hits = [hit for row in rows if row["kind"] == "reaction" for hit in run(memory.recall(row["first"]))]
+    ids = {hit.memory.id: hit.memory.text for hit in hits}
+    assert not [hit for hit in hits if ids.get(hit.outdated_by) in texts]

@@ -269,31 +269,31 @@ def _judged(
     places = {i: place_of[i] for i in (first, *others) if i in place_of and statements.usable[place_of[i]]}
     if first not in places:
         return candidates
-    claims = {i: _claim(query, int(rows[i]), int(statements.times[place])) for i, place in places.items()}
-    corrected = taken_back(statements)
+    by_words = {i: _claim(query, int(rows[i]), int(statements.times[place])) for i, place in places.items()}
+    vectors = {i: vector for i, place in places.items() if (vector := statements.vectors[place]) is not None}
+    by_vector = {i: by_words[i].by_vector(vector) for i, vector in vectors.items()}
+    is_older, corrected = statements.is_older, taken_back(statements)
 
     def likely(older: int, newer: int) -> tuple[float, Bounds]:
-        before, after = (statements.vectors[places[i]] for i in (older, newer))
-        if before is None or after is None:
-            return replaces(claims[older], claims[newer]), bounds(by_meaning=False)
-        near = float(before @ after)
-        share = replaces(claims[older].by_vector(before), claims[newer].by_vector(after), near)
-        return share, bounds(by_meaning=True)
+        if older not in vectors or newer not in vectors:
+            return replaces(by_words[older], by_words[newer]), bounds(by_meaning=False)
+        near = float(vectors[older] @ vectors[newer])
+        return replaces(by_vector[older], by_vector[newer], near), bounds(by_meaning=True)
 
     def is_sure(older: int, newer: int) -> bool:
-        if corrected.get(places[older]) == places[newer]:
-            return True
+        if not is_older[places[newer], places[older]]:
+            return False
         share, limits = likely(older, newer)
-        return bool(statements.is_older[places[newer], places[older]]) and share >= limits.marks
+        return share >= limits.marks or corrected.get(places[older]) == places[newer]
 
-    leader = max((i for i in places if is_sure(first, i)), key=lambda i: claims[i].time, default=first)
+    leader = max((i for i in places if is_sure(first, i)), key=lambda i: by_words[i].time, default=first)
     if leader != first:
         part = np.zeros(len(totals))
         part[leader] = (1 + _LEAD) * totals[first] - totals[leader]
         candidates = replace(candidates, parts={**candidates.parts, "replaces": part})
     newer = {i: leader for i in places if is_sure(i, leader)}
     later = {}
-    for i in (i for i in places if i != leader and claims[i].time >= claims[leader].time):
+    for i in (i for i in places if i != leader and by_words[i].time >= by_words[leader].time):
         share, limits = likely(leader, i)
         if share >= limits.proposes:
             later[i] = leader

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from tellback.memory.analysis.texts import SILENT_KINDS, analyze_text
 from tellback.memory.currency import Claim, bounds, replaces
 from tellback.memory.errors import ArgumentError
-from tellback.memory.models import Memory
+from tellback.memory.models import Memory, statement_time
 from tellback.memory.validation import checked_int, checked_number
 from tellback.memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
@@ -122,7 +122,7 @@ def _asks(memory: Memory) -> bool:
 def _claim(memory: Memory) -> Claim:
     analysis = analyze_text(memory.text)
     topics = frozenset(part.strip() for part in memory.about.casefold().split(";") if part.strip())
-    time = memory.valid_from or memory.occurred_at or memory.recorded_at
+    time = statement_time(memory)
     return Claim.of_traits(
         _WORD.findall(memory.text.casefold()), analysis.traits, analysis.subject, topics,
         0 if time is None else int(time.timestamp() * 1e6),
