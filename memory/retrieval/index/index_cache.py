@@ -76,21 +76,13 @@ class IndexCache(TableComponent):
         kept = [batch if rows is None else batch.take(rows) for batch, rows in zip(batches, surviving, strict=True)]
         return kept, state[1]
 
-    def save(
-        self,
-        namespace: str,
-        basis: str,
-        segments: Sequence[IndexSegment],
-        *,
-        since: int | None,
-        position: int,
-        unchanged: Callable[[], bool],
-    ) -> bool:
-        """Save the changes from position *since* (None: from the beginning) to *position*; return whether it was done.
+    def save(self, cursor: Cursor, basis: str, segments: Sequence[IndexSegment], *, since: int | None) -> bool:
+        """Save the changes from position *since* (None: from the beginning) to *cursor*; return whether it was done.
 
-        It is not done while another connection writes, where the file is read-only or the disk full, or where
-        *unchanged*, called inside the transaction, returns False: what was erased meanwhile must not come back.
+        It is not done while another connection writes, where the file is read-only or the disk full, or where anything
+        was written or removed since *cursor*: what was erased meanwhile must not come back.
         """
+        namespace = cursor.namespace
         if self._database.read_only or self._database.in_write():
             return False
         try:
@@ -98,7 +90,8 @@ class IndexCache(TableComponent):
                 state = _read_state(connection, namespace)
                 if since is not None and (state is None or state[0] != basis or state[1] < since):
                     return False
-                if not unchanged():
+                changes = self._changes(cursor)
+                if not changes.complete or changes.written or changes.removed:
                     return False
                 if since is None:
                     _delete_namespace(connection, namespace)
@@ -107,7 +100,7 @@ class IndexCache(TableComponent):
                 connection.execute(
                     "INSERT INTO recall_states VALUES (?, ?, ?)"
                     " ON CONFLICT (namespace) DO UPDATE SET basis = excluded.basis, position = excluded.position",
-                    (namespace, basis, position),
+                    (namespace, basis, cursor.position),
                 )
         except (VectorStoreError, DamagedSegment):  # busy, full or damaged: the answer does not depend on the cache
             return False

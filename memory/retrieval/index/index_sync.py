@@ -126,15 +126,7 @@ class IndexSynchronizer:
         while batch := list(islice(entries, _BATCH)):
             terms = list(map(self._extractor.terms, batch))
             segments.append(IndexSegment(self._extractor.extract(batch, terms, conversation=conversation)))
-        cursor = changes.cursor
-        is_saved = self._cache.save(
-            namespace,
-            basis,
-            segments,
-            since=since,
-            position=cursor.position,
-            unchanged=lambda: self._is_unchanged(cursor),
-        )
+        is_saved = self._cache.save(changes.cursor, basis, segments, since=since)
         (self._failed_saves.discard if is_saved else self._failed_saves.add)(namespace)
 
     def _written(self, changes: Changes, namespace: str) -> Iterator[Entry]:
@@ -142,11 +134,6 @@ class IndexSynchronizer:
         for start in range(0, len(changes.written), _BATCH):
             entries = self.store.get(changes.written[start : start + _BATCH], namespace=namespace)
             yield from (entry for entry in entries if entry is not None)
-
-    def _is_unchanged(self, cursor: Cursor) -> bool:
-        """Return whether nothing was written or removed since *cursor*."""
-        changes = self.store.changes(cursor, namespace=cursor.namespace)
-        return changes.complete and not (changes.written or changes.removed)
 
     def _synchronize(self, state: _IndexState, view: View) -> None:
         newest = view.cursor(namespace=state.namespace)
@@ -216,17 +203,9 @@ class IndexSynchronizer:
         words = sum(len(segment.batch.words) for segment in state.unsaved)
         if state.derived_count < _MIN_SAVED_ROWS and words < _MIN_SAVED_WORDS:
             return
-        cursor = state.cursor
-        basis, position = self._basis(conversation=state.conversation), cursor.position
-        if self._cache.save(
-            state.namespace,
-            basis,
-            state.unsaved,
-            since=state.since,
-            position=position,
-            unchanged=lambda: self._is_unchanged(cursor),
-        ):
-            state.since, state.unsaved, state.derived_count = position, [], 0
+        basis = self._basis(conversation=state.conversation)
+        if self._cache.save(state.cursor, basis, state.unsaved, since=state.since):
+            state.since, state.unsaved, state.derived_count = state.cursor.position, [], 0
         elif len(state.unsaved) > _MAX_UNSAVED_SEGMENTS:  # saving may never be possible: the list must not grow forever
             state.unsaved = [merge_segments(state.unsaved)]
 
