@@ -102,20 +102,6 @@ def topic_confidence(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TopicEvidence:
-    """The arguments *soft*, *exact*, *cosine* and *bonus* of ``topic_confidence`` for the same candidates.
-
-    *is_told* marks those that one person told for themselves: notes, and their own turns with an assistant.
-    """
-
-    soft: Floats
-    exact: Floats
-    cosine: Floats | None
-    bonus: float
-    is_told: NDArray[np.bool_]
-
-
 class TopicConfidence(NamedTuple):
     """Confidence that the best candidate is about the question (*topic*), and whether it is at least near to it.
 
@@ -133,19 +119,27 @@ class TopicConfidence(NamedTuple):
 
 
 def conversation_confidence(
-    evidence: TopicEvidence, profile: EmbedderProfile, bounds: AbstentionBounds, count: int
+    soft: Floats,
+    exact: Floats,
+    cosine: Floats | None,
+    is_told: NDArray[np.bool_],
+    *,
+    bonus: float,
+    profile: EmbedderProfile,
+    bounds: AbstentionBounds,
+    count: int,
 ) -> TopicConfidence:
     """Return how far the best of *count* turns and notes is about the question, as ``topic_confidence`` does.
 
-    What one person told counts by the *profile* of the embedder: said in other words, it shares few with a question,
-    while the turns around another one lend it theirs.
+    *is_told* marks what one person told for themselves: notes, and their own turns with an assistant. It counts by the
+    *profile* of the embedder: said in other words, it shares few with a question, while the turns around another one
+    lend it theirs.
     """
-    soft, exact, cosine, bonus = evidence.soft, evidence.exact, evidence.cosine, evidence.bonus
     limits = abstention_bounds(bounds, count)
     if cosine is None or profile.unrelated is None:
         return TopicConfidence.of(topic_confidence(soft, exact, cosine, bonus=bonus, bounds=limits))
     unrelated, _ = bounds_for_size(count, (profile.unrelated, 0.0), profile.few)
-    by_profile = evidence.is_told & np.isfinite(cosine)
+    by_profile = is_told & np.isfinite(cosine)
     others = ~by_profile
     topic = topic_confidence(soft[others], exact[others], cosine[others], bonus=bonus, bounds=limits)
     if topic < ABSTENTION_LEVEL and float(np.nan_to_num(cosine[others]).max(initial=0.0)) - unrelated >= profile.clear:

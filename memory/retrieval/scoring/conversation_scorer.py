@@ -28,7 +28,6 @@ from tellback.memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     AnswerEvidence,
     TopicConfidence,
-    TopicEvidence,
     attribution_margin,
     conversation_confidence,
     question_bonus,
@@ -341,21 +340,23 @@ def _confidence(
     """Return how far the best of the rows is about the question."""
     index, question, words, count = query.index, query.question, features.words, query.frequencies.count
     total = words.total_weight
-    evidence = TopicEvidence(
-        features.stated_words / total if total > 0 else features.stated_words,
-        exact_match_shares(features.text, words),
-        features.cosine,
-        question_bonus(
-            words.bounded_weights, _terms_seen_beside(query, silent) if len(silent) else words.seen, question.is_proper
-        ),
-        features.told,
-    )
+    soft = features.stated_words / total if total > 0 else features.stated_words
     if query.profile.has_heads and features.cosine is not None and features.told.all() and len(totals):
         confidence = _answer_evidence(query, features, features.cosine, totals).confidence()
     else:
-        confidence = conversation_confidence(evidence, query.profile, bounds, count)
+        seen = _terms_seen_beside(query, silent) if len(silent) else words.seen
+        confidence = conversation_confidence(
+            soft,
+            exact_match_shares(features.text, words),
+            features.cosine,
+            features.told,
+            bonus=question_bonus(words.bounded_weights, seen, question.is_proper),
+            profile=query.profile,
+            bounds=bounds,
+            count=count,
+        )
     topic, _, is_likely = confidence
-    if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
+    if words.has_rare_term and float(soft.max(initial=0.0)) >= _ALL_WORDS:
         topic, is_likely = max(topic, ABSTENTION_LEVEL), True
     if (question.asks_digits and not _has_number(index, features.rows, totals)) or _names_another(
         query, features.rows, totals
