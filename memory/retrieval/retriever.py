@@ -64,7 +64,7 @@ from tellback.memory.retrieval.scoring.scores import (
     merge_ranked,
 )
 from tellback.memory.retrieval.scoring.settings import RecallSettings
-from tellback.memory.retrieval.token_budget import pack_candidates
+from tellback.memory.retrieval.token_budget import fetch_hits, pack_hits
 from tellback.memory.timestamps import Clock, system_clock, to_aware
 from tellback.memory.tokens.counter import TextMeasure, default_counter, measures_exactly
 from tellback.memory.validation import checked_labels, checked_text_list
@@ -496,9 +496,8 @@ class Retriever:
         ranked = merge_ranked(sources, depth)
         best = ranked[0].source if ranked else None
         most = query.k * _LIST_FACTOR if best is not None and best.asks_several else query.k
-        hits, omitted = pack_candidates(
-            ranked, most, fetch, token_budget=query.token_budget, counter=query.counter, explain=query.explain
-        )
+        fetched = fetch_hits(ranked, most, fetch, explain=query.explain)
+        hits, omitted = pack_hits(fetched, k=most, token_budget=query.token_budget, counter=query.counter)
         near_best = [hit for hit in hits[query.k :] if hit.score >= NEAR_BEST_SHARE * hits[0].score]
         hits = tuple(self._with_passage(hit, query) for hit in (*hits[: query.k], *near_best))
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)

@@ -23,59 +23,17 @@ _PAGE_GROWTH = 2
 CountTokens = Callable[[str], int]
 
 
-def pack_candidates(
+def fetch_hits(
     ranked: Sequence[RankedCandidate],
     k: int,
     fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
     *,
-    token_budget: int | None = None,
-    counter: CountTokens | None = None,
     explain: bool = False,
-) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
-    """Return the best *k* of *ranked* in order, and those before the last of them that were omitted.
-
-    A duplicate is folded into the better memory. A memory that does not fit into the budget is omitted; a shorter one
-    after it may still fit. *fetch* reads the entries of candidates, page by page.
-    """
-    hits = _fetch_hits(ranked, k, fetch, explain=explain)
-    return pack_hits(hits, k=k, token_budget=token_budget, counter=counter)
-
-
-def pack_hits(
-    hits: Iterable[Hit], *, k: int, token_budget: int | None = None, counter: CountTokens | None = None
-) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
-    """Pack *hits*, given best first, as ``pack_candidates`` does."""
-    packed: list[Hit] = []
-    omitted: list[Omitted] = []
-    deduplicator = Deduplicator()
-    remaining = token_budget
-    for hit in hits if k else ():
-        words = _HitWords(hit)
-        duplicate_of = deduplicator.duplicate_of(words)
-        if duplicate_of is not None:
-            omitted.append(Omitted(hit.memory.id, f"says the same as {duplicate_of}", duplicate_of))
-            continue
-        if remaining is not None and counter is not None:
-            cost = counter(hit.memory.text)
-            if cost > remaining:
-                omitted.append(Omitted(hit.memory.id, OVER_BUDGET))
-                continue
-            remaining -= cost
-        deduplicator.add(words)
-        packed.append(hit)
-        if len(packed) == k:
-            break
-    return tuple(packed), tuple(omitted)
-
-
-def _fetch_hits(
-    ranked: Sequence[RankedCandidate],
-    k: int,
-    fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
-    *,
-    explain: bool,
 ) -> Iterator[Hit]:
-    """Yield the hits of *ranked* that still exist; the first page has *k* of them, each further one is larger."""
+    """Yield the hits of *ranked* that still exist, best first.
+
+    *fetch* reads the entries of candidates, page by page: the first has *k* of them, each further one is larger.
+    """
     size = k
     start = 0
     parsed: dict[str, tuple[str, str, str | None]] = {}
@@ -98,6 +56,37 @@ def _fetch_hits(
                     likely_change=candidate.is_likely_change(),
                 )
         start, size = start + size, size * _PAGE_GROWTH
+
+
+def pack_hits(
+    hits: Iterable[Hit], *, k: int, token_budget: int | None = None, counter: CountTokens | None = None
+) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
+    """Return the best *k* of *hits* in order, given best first, and those before the last of them that were omitted.
+
+    A duplicate is folded into the better memory. A memory that does not fit into the budget is omitted; a shorter one
+    after it may still fit.
+    """
+    packed: list[Hit] = []
+    omitted: list[Omitted] = []
+    deduplicator = Deduplicator()
+    remaining = token_budget
+    for hit in hits if k else ():
+        words = _HitWords(hit)
+        duplicate_of = deduplicator.duplicate_of(words)
+        if duplicate_of is not None:
+            omitted.append(Omitted(hit.memory.id, f"says the same as {duplicate_of}", duplicate_of))
+            continue
+        if remaining is not None and counter is not None:
+            cost = counter(hit.memory.text)
+            if cost > remaining:
+                omitted.append(Omitted(hit.memory.id, OVER_BUDGET))
+                continue
+            remaining -= cost
+        deduplicator.add(words)
+        packed.append(hit)
+        if len(packed) == k:
+            break
+    return tuple(packed), tuple(omitted)
 
 
 _WORD = re.compile(r"\w+")

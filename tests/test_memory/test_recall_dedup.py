@@ -9,7 +9,7 @@ import pytest
 from tellback.memory import Hit, Memory, Source
 from tellback.memory.internals import Omitted, to_entry
 from tellback.memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, merge_ranked, top_positions
-from tellback.memory.retrieval.token_budget import OVER_BUDGET, pack_candidates
+from tellback.memory.retrieval.token_budget import OVER_BUDGET, fetch_hits, pack_hits
 from tellback.vectorstore import Entry
 
 PLACE = "/conversation"
@@ -25,7 +25,12 @@ def scored(
 
 
 def packed(
-    memories: list[Memory], k: int = 10, *, source: ScoredCandidates | None = None, **options: object
+    memories: list[Memory],
+    k: int = 10,
+    *,
+    source: ScoredCandidates | None = None,
+    explain: bool = False,
+    **options: object,
 ) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
     source = source or scored({memory.id: 1 - position / 10 for position, memory in enumerate(memories)})
     held = {memory.id: to_entry(memory) for memory in memories}
@@ -33,7 +38,8 @@ def packed(
     def fetch(page: object) -> list[Entry | None]:
         return [held.get(item.id) for item in page]  # type: ignore[attr-defined]
 
-    return pack_candidates(merge_ranked([source], 100), k=k, fetch=fetch, **options)  # type: ignore[arg-type]
+    hits = fetch_hits(merge_ranked([source], 100), k, fetch, explain=explain)
+    return pack_hits(hits, k=k, **options)  # type: ignore[arg-type]
 
 
 def ids(hits: tuple[Hit, ...]) -> list[str]:
@@ -88,9 +94,8 @@ def test_versions_of_one_memory_are_folded_into_the_better() -> None:
     old = scored({"a@3": 0.8}, "/archive", "archive")
     memories = {"a": to_entry(Memory("new", id="a")), "a@3": to_entry(Memory("old", id="a@3"))}
 
-    hits, left = pack_candidates(
-        merge_ranked([live, old], 9), k=5, fetch=lambda page: [memories[item.id] for item in page]
-    )
+    fetched = fetch_hits(merge_ranked([live, old], 9), 5, lambda page: [memories[item.id] for item in page])
+    hits, left = pack_hits(fetched, k=5)
     assert (ids(hits), [item.id for item in left]) == (["a"], ["a@3"])
 
 
