@@ -7,8 +7,6 @@ and of four weeks are kept, as far as they fit. Erasing reaches all that stand i
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -25,13 +23,13 @@ from tellback.memory.backup_files import (
     note_try,
     read_mark,
 )
-from tellback.memory.errors import ArgumentError, store_errors
+from tellback.memory.errors import ArgumentError
 from tellback.vectorstore import FileDatabase, TableComponent, VectorStoreError, open_store
 
 if TYPE_CHECKING:
     from tellback.vectorstore.sqlite import CopyProgress
 
-DAILY, WEEKLY = 7, 4
+_DAILY, _WEEKLY = 7, 4
 DEFAULT_MAX_BYTES: Final = 1_000_000_000
 
 
@@ -109,9 +107,7 @@ def make_backup(database: FileDatabase, path: Path, *, on_progress: CopyProgress
     return _describe(path.absolute(), None, check=False)
 
 
-def make_daily_backup(
-    memory: Path, *, now: datetime, max_bytes: int = DEFAULT_MAX_BYTES, daily: int = DAILY, weekly: int = WEEKLY
-) -> Path | None:
+def make_daily_backup(memory: Path, *, now: datetime, max_bytes: int = DEFAULT_MAX_BYTES) -> Path | None:
     """Make the backup of today, if it is due and fits into *max_bytes*, and thin out older ones; return its path."""
     from tellback.vectorstore.sqlite import SqliteDatabase
 
@@ -123,18 +119,15 @@ def make_daily_backup(
         with closing(SqliteDatabase(memory, create=False)) as database:
             if memory.stat().st_size <= max_bytes:
                 database.backup(path)
-            thin_out(database, max_bytes=max_bytes, daily=daily, weekly=weekly)
+            _thin_out(database, max_bytes)
     return path if path.exists() else None
 
 
-def thin_out(database: FileDatabase, *, max_bytes: int, daily: int = DAILY, weekly: int = WEEKLY) -> list[Path]:
-    """Remove the automatic backups that are too old, or too many for *max_bytes*; return their paths.
-
-    The newest always stays.
-    """
+def _thin_out(database: FileDatabase, max_bytes: int) -> None:
+    """Remove the automatic backups that are too old, or too many for *max_bytes*; the newest always stays."""
     days = {day: path for path in kept_backups(database.path) if (day := day_of(path)) is not None}
-    wanted = kept_days([*days], daily=daily, weekly=weekly)
-    removed, total = [], 0
+    wanted = kept_days([*days], daily=_DAILY, weekly=_WEEKLY)
+    total = 0
     for day in sorted(days, reverse=True):
         path = days[day]
         total += path.stat().st_size
@@ -143,8 +136,6 @@ def thin_out(database: FileDatabase, *, max_bytes: int, daily: int = DAILY, week
         total -= path.stat().st_size
         with suppress(OSError):  # one that cannot be removed is tried again tomorrow
             remove_backup(database, path)
-            removed.append(path)
-    return removed
 
 
 def kept_days(days: list[date], *, daily: int, weekly: int) -> set[date]:
@@ -170,37 +161,6 @@ def remove_backup(database: FileDatabase, path: Path) -> None:
         database.remove_backup(str(path))
     except (ArgumentError, VectorStoreError):  # recorded nowhere, or too damaged to be known for a copy
         wipe_file(path, of="")
-
-
-@store_errors()
-def restore_file_from(
-    source: str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    *,
-    components: Callable[[], list[TableComponent]],
-    now: datetime,
-    on_progress: CopyProgress | None = None,
-) -> RestoreReport:
-    """Put the backup *source* in the place of the memory file *path*; as ``restore_memory``."""
-    from tellback.vectorstore.sqlite import restore_file
-
-    backup, target = Path(source).expanduser().resolve(), Path(path).absolute()
-    if not backup.is_file():
-        raise ArgumentError("backup", str(source), "the path of a backup is needed; no file is there")
-    if target.exists() and backup.samefile(target):
-        raise ArgumentError("backup", str(source), "it is the memory itself, and no backup of it")
-    stamp = f"{target.name}.before-restore-{now:%Y%m%d-%H%M%S}"
-    numbers = ("", *(f"-{number}" for number in range(2, 100)))
-    saved = next(place for end in numbers if not os.path.lexists(place := target.with_name(stamp + end)))
-    counts: list[int] = []
-
-    def check(copy: Path) -> None:
-        counts.append(checked_entries(copy, components()))
-
-    replaced = restore_file(
-        backup, target, kept=saved, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
-    )
-    return RestoreReport(target, backup, counts[0], saved if replaced else None)
 
 
 def checked_entries(copy: Path, components: list[TableComponent]) -> int:

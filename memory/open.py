@@ -10,10 +10,11 @@ import logging
 import os
 import re
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, cast
 
-from tellback.memory.backups import RestoreReport, restore_file_from
+from tellback.memory.backups import RestoreReport, checked_entries
 from tellback.memory.codec import DECLARED_FIELDS
 from tellback.memory.documents.manifest import ManifestTables, attach_documents
 from tellback.memory.embedders.cache import EmbeddingCacheTables
@@ -100,17 +101,12 @@ def open_memory(
             history = DatabaseHistory(database_for(store), clock=clock, retention=retention)
         memory = LongTermMemory(store, history=history, **parts)
         attach_documents(memory)
-        memory.open_copy = _open_copy
+        memory.open_copy = partial(open_memory, choose_local=False)  # a backup is searched by words alone
         memory.complete_now()
     except BaseException:
         store.close()
         raise
     return memory
-
-
-def _open_copy(path: Path) -> LongTermMemory:
-    """Open the backup at *path* as a memory that is searched by words alone."""
-    return open_memory(path, choose_local=False)
 
 
 def _store_url(path: str | os.PathLike[str]) -> str:
@@ -180,6 +176,7 @@ def grant_rights(address: str, role: str, *, tenants: bool = False) -> list[str]
         return cast("PostgresDatabase", store.database).grant(role, tenants=tenants)
 
 
+@store_errors()
 def restore_memory(
     backup: str | os.PathLike[str],
     path: str | os.PathLike[str],
@@ -194,9 +191,26 @@ def restore_memory(
     under a name that the report has, and is one of the backups that a later forgetting names. ``BusyError``: a process
     has the memory open. A crash leaves the old file or the new one, each whole. Blocks.
     """
-    return restore_file_from(
-        backup, path, components=_memory_components, now=to_aware(clock(), None), on_progress=on_progress
+    from tellback.vectorstore.sqlite import restore_file
+
+    now = to_aware(clock(), None)
+    source, target = Path(backup).expanduser().resolve(), Path(path).absolute()
+    if not source.is_file():
+        raise ArgumentError("backup", str(backup), "the path of a backup is needed; no file is there")
+    if target.exists() and source.samefile(target):
+        raise ArgumentError("backup", str(backup), "it is the memory itself, and no backup of it")
+    stamp = f"{target.name}.before-restore-{now:%Y%m%d-%H%M%S}"
+    numbers = ("", *(f"-{number}" for number in range(2, 100)))
+    saved = next(place for end in numbers if not os.path.lexists(place := target.with_name(stamp + end)))
+    counts: list[int] = []
+
+    def check(copy: Path) -> None:
+        counts.append(checked_entries(copy, _memory_components()))
+
+    replaced = restore_file(
+        source, target, kept=saved, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
     )
+    return RestoreReport(target, source, counts[0], saved if replaced else None)
 
 
 def _memory_components() -> list[TableComponent]:
