@@ -46,11 +46,6 @@ class EmbedderProfile:
     base: float = 0.0
     has_heads: bool = False
 
-    @property
-    def is_measured(self) -> bool:
-        """True if it is known how far apart the embedder puts what belongs together and what does not."""
-        return self.unrelated is not None
-
     def rescaled(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return *cosines* counted from *base*, so that 1 stays 1."""
         return cosines if not self.base else (cosines - self.base) / (1 - self.base)
