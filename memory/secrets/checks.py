@@ -6,11 +6,11 @@ Pure. Each function takes what a pattern of ``patterns`` found.
 from __future__ import annotations
 
 import re
-from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final
 
+# Patterns are texts: re compiles one when a text first looks like a secret, which few processes see.
 _PLACEHOLDER: Final = (
     r"(?i)[<{\[(].*|\$(?:[{(].*|[A-Z_]{3,}[0-9]*)|(?-i:%(?:[sdr]|\(.*))|\$(?:2[aby]|argon2\w*|[156]|scrypt)\$.*"
     r"|your[_\- ][a-z_\- ]*|(?:(?:an?|my|the|example|sample|dummy|fake|placeholder|redacted|insert|enter|put|api|access"
@@ -61,19 +61,9 @@ IBAN_LENGTHS: Final = {  # by country, from the registry of ISO 13616
 _CARD_GROUPS: Final = ([4, 4, 4, 4], [4, 6, 5], [4, 6, 4], [4, 4, 4, 4, 3], [4, 4, 4, 1])
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return *pattern* ready for use: compiled when a text first looks like a secret, which few processes see."""
-    return re.compile(pattern)
-
-
-def _matches(pattern: str, text: str) -> bool:
-    return _compiled(pattern).fullmatch(text) is not None
-
-
 def is_no_placeholder(value: str) -> bool:
     """Return whether *value* is more than a place to put a secret (``<password>``, ``$TOKEN``, ``****``)."""
-    return not _matches(_PLACEHOLDER, value)
+    return re.fullmatch(_PLACEHOLDER, value) is None
 
 
 def is_key(value: str) -> bool:
@@ -81,8 +71,8 @@ def is_key(value: str) -> bool:
     stripped = value.rstrip(_CLOSING_SIGNS)
     if (
         not is_no_placeholder(stripped)
-        or _matches(_CODE_EXPRESSION, stripped)
-        or _matches(_CAMEL_CASE, stripped)
+        or re.fullmatch(_CODE_EXPRESSION, stripped)
+        or re.fullmatch(_CAMEL_CASE, stripped)
         or len(stripped) < 8
     ):
         return False
@@ -94,7 +84,7 @@ def is_key(value: str) -> bool:
 def is_password(value: str) -> bool:
     """Return whether *value*, found in the position of a password, is one and not the rest of a sentence."""
     stripped = value.strip("\"'`“”").rstrip(_CLOSING_SIGNS)
-    if len(stripped) < 4 or not is_no_placeholder(stripped) or _matches(_CODE_EXPRESSION, stripped):
+    if len(stripped) < 4 or not is_no_placeholder(stripped) or re.fullmatch(_CODE_EXPRESSION, stripped):
         return False
     if re.fullmatch(r"[0-9]{1,3}-[0-9]{1,3}|(?:~|\.{0,2})/.*|https?:.*", stripped):
         return False  # "12-16 characters"; a folder; where it can be looked up
