@@ -66,15 +66,18 @@ def conflicting_groups(index: RetrievalIndex, validity: ValidityFilter) -> list[
 def _statements(index: RetrievalIndex, validity: ValidityFilter) -> Iterator[_Statement]:
     """Yield what holds now and states how things are; an assistant's words and small talk do not."""
     rows: NDArray[np.int64] = np.flatnonzero(index.alive.rows).astype(np.int64)
-    columns = index.fields(rows)
-    is_none = (columns["statement_features"] & int(NOT_FACTUAL)) | (
-        columns["text_features"] & int(TextFeature.ENDS_ASKING)
+    columns = index.columns
+    is_none = (columns["statement_features"][rows] & int(NOT_FACTUAL)) | (
+        columns["text_features"][rows] & int(TextFeature.ENDS_ASKING)
     )
-    rows = rows[(is_none == 0) & ~columns["assistant"] & ~validity.hidden(index, rows) & ~index.hidden_utterances(rows)]
+    is_left_out = columns["assistant"][rows] | validity.hidden(index, rows) | index.hidden_utterances(rows)
+    rows = rows[(is_none == 0) & ~is_left_out]
     if not len(rows):
         return
-    columns, times = index.fields(rows), index.statement_times(rows).tolist()
-    features, speakers, subjects = (columns[name].tolist() for name in ("statement_features", "speaker", "subject"))
+    times = index.statement_times(rows).tolist()
+    features, speakers, subjects = (
+        columns[name][rows].tolist() for name in ("statement_features", "speaker", "subject")
+    )
     all_terms, starts = index.text_terms(rows)
     for place, of_text in enumerate(np.split(all_terms, starts[1:])):
         terms = tuple(term for term in of_text.tolist() if term != NO_TERM)

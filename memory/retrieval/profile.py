@@ -39,10 +39,10 @@ _OF_PERSONS: Final = Trait.SELF | Trait.ABOUT_SELF | Trait.ABOUT_PERSON | ATTRIB
 def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]:
     """Return the ids of what the user stated of persons, newest first; only the latest of their own *attributes*."""
     rows: NDArray[np.int64] = np.flatnonzero(index.alive.rows).astype(np.int64)
-    columns = index.fields(rows)
-    features = columns["statement_features"]
-    asks = (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
-    kept = ~asks & ~columns["assistant"] & index.spoken_alone(columns["speaker"])
+    columns = index.columns
+    features = columns["statement_features"][rows]
+    asks = (columns["text_features"][rows] & int(TextFeature.ENDS_ASKING)) != 0
+    kept = ~asks & ~columns["assistant"][rows] & index.spoken_alone(columns["speaker"][rows])
     kept &= (features & int(ATTRIBUTES if attributes else _OF_PERSONS)) != 0
     if attributes:
         kept &= (features & int(Trait.ABOUT_PERSON)) == 0

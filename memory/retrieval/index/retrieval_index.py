@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,18 +33,6 @@ _MIN_WORN_GAPS = 1000
 _SESSION_BITS = 32
 _NOT_TOLD = ("(plan)", "(joke)")
 """Ends of parts of a line that tell of no fact."""
-
-
-class RowFields:
-    """The fields of *rows*, each gathered when it is asked for: whole records take hundreds of times as long."""
-
-    def __init__(self, columns: NDArray[np.void], rows: NDArray[np.int64]) -> None:
-        self._columns = columns
-        self._rows = rows
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return the values of the field *name* (``RECORD_DTYPE``)."""
-        return np.asarray(self._columns[name][self._rows])
 
 
 class RetrievalIndex:
@@ -88,12 +75,11 @@ class RetrievalIndex:
 
     @property
     def columns(self) -> NDArray[np.void]:
-        """The fields of all rows (``RECORD_DTYPE``); sessions, participants, subjects and lines by number here."""
-        return self._columns.rows
+        """The fields of all rows (``RECORD_DTYPE``); sessions, participants, subjects and lines by number here.
 
-    def fields(self, rows: NDArray[np.int64]) -> RowFields:
-        """Return the fields of *rows*."""
-        return RowFields(self.columns, rows)
+        Of some rows, take ``columns[name][rows]``: to gather whole records takes hundreds of times as long.
+        """
+        return self._columns.rows
 
     @property
     def worn(self) -> bool:
@@ -259,16 +245,16 @@ class RetrievalIndex:
         """Add *rows* to all counts of the namespace, or subtract them with *sign* -1."""
         self._aliases = self._relating = None
         self._between_people.clear()
-        columns = self.fields(rows)
-        bounded = columns["disabled"]
+        columns = self.columns
+        bounded = columns["disabled"][rows]
         for name in ("valid_from", "valid_to", "expires_at"):
-            bounded = bounded | (columns[name] != NEVER)
+            bounded = bounded | (columns[name][rows] != NEVER)
         self.bounded += sign * int(np.count_nonzero(bounded))
         self.vocabulary.count(gather_spans(self._marks.rows, self._mark_starts.rows, rows)[0], sign)
         self._count_participants(rows, sign)
-        in_session = rows[columns["session"] != NO_SESSION]
+        in_session = rows[columns["session"][rows] != NO_SESSION]
         terms, starts = gather_spans(self._words.rows, self._starts.rows, in_session)
-        sessions = np.repeat(self.columns["session"][in_session], np.diff(starts))
+        sessions = np.repeat(columns["session"][in_session], np.diff(starts))
         is_term = terms != NO_TERM
         self.session_bm25.add(sessions[is_term].astype(np.int64), terms[is_term].astype(np.int64), sign)
 

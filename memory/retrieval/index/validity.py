@@ -41,16 +41,17 @@ class ValidityFilter:
         if not self.past and not index.bounded:
             return np.zeros(len(rows), dtype=np.bool_)
         moment = to_microseconds(self.as_of or self.now)
-        columns = index.fields(rows)
+        columns = index.columns
         if self.past and self.known_at is None:
-            start, end = np.maximum(columns["counts_from"], _told_change(index, rows)), columns["counts_to"]
+            start, end = np.maximum(columns["counts_from"][rows], _told_change(index, rows)), columns["counts_to"][rows]
         else:
-            start, end = columns["valid_from"], _open_ended(columns["valid_to"])
-        expired = _open_ended(columns["expires_at"]) <= to_microseconds(self.now)
-        hidden = columns["disabled"] | expired | (start > moment) | (end <= moment)
+            start, end = columns["valid_from"][rows], _open_ended(columns["valid_to"][rows])
+        expired = _open_ended(columns["expires_at"][rows]) <= to_microseconds(self.now)
+        hidden = columns["disabled"][rows] | expired | (start > moment) | (end <= moment)
         if self.known_at is not None:
+            recorded, retired = columns["recorded_at"][rows], _open_ended(columns["retired_at"][rows])
             known = to_microseconds(self.known_at)
-            hidden = hidden | (columns["recorded_at"] > known) | (_open_ended(columns["retired_at"]) <= known)
+            hidden = hidden | (recorded > known) | (retired <= known)
         return np.asarray(hidden)
 
     def conditions(self, index: RetrievalIndex) -> list[Filter]:
@@ -91,10 +92,11 @@ def _told_change(index: RetrievalIndex, rows: NDArray[np.int64]) -> NDArray[np.i
 
     "No coffee any more" holds from when it was said, where "I drink tea" may have held long before.
     """
-    columns = index.fields(rows)
-    tells_change = (columns["statement_features"] & int(Trait.CHANGE)) != 0
-    said = np.where(columns["occurred_at"] != NEVER, columns["occurred_at"], columns["recorded_at"])
-    return np.where(tells_change & (columns["counts_from"] == NEVER), said, NEVER)
+    features, occurred_at, recorded_at, counts_from = (
+        index.columns[name][rows] for name in ("statement_features", "occurred_at", "recorded_at", "counts_from")
+    )
+    said = np.where(occurred_at != NEVER, occurred_at, recorded_at)
+    return np.where(((features & int(Trait.CHANGE)) != 0) & (counts_from == NEVER), said, NEVER)
 
 
 def combine_filters(conditions: list[Filter]) -> Filter | None:
