@@ -19,6 +19,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -64,6 +66,14 @@ async def run_in_thread(function: Callable[[], Any], *, name: str = "tellback-fu
     if error is not None:
         raise error
     return value
+
+
+async def call_sync_or_async(function: Callable[..., Any], *arguments: Any, name: str) -> Any:
+    """Return what *function* answers; a plain one runs in a thread called *name*, and may return an awaitable."""
+    if iscoroutinefunction(function):
+        return await function(*arguments)
+    answer = await run_in_thread(partial(function, *arguments), name=name)
+    return await answer if isawaitable(answer) else answer
 
 
 def _close_coroutine(value: Any) -> None:

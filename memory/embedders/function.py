@@ -5,16 +5,14 @@ embedder = FunctionEmbedder(model.encode, fingerprint="my-model/1")
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 from tellback.memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
 from tellback.memory.embedders.normalization import invalid_answer, normalize_rows
 from tellback.memory.embedders.protocol import EmbeddingKind
 from tellback.memory.errors import ArgumentError
-from tellback.memory.runtime import run_in_thread
+from tellback.memory.runtime import call_sync_or_async
 from tellback.memory.tokens.counter import TokenCounter
 
 TextFunction: TypeAlias = Callable[[Any], Any]
@@ -80,12 +78,7 @@ class FunctionEmbedder(BatchingEmbedder):
     async def _embed_batch(self, batch: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector]:
         function = self._functions[kind]
         argument: Any = batch[0] if self._single else list(batch)
-        if inspect.iscoroutinefunction(function):
-            answer = await function(argument)
-        else:
-            answer = await run_in_thread(partial(function, argument), name="tellback-embedder")
-            if isinstance(answer, Awaitable):
-                answer = await answer
+        answer = await call_sync_or_async(function, argument, name="tellback-embedder")
         name = f"the function of {self._fingerprint}"
         try:
             rows = [answer] if self._single else list(answer)

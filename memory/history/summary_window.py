@@ -12,7 +12,6 @@ when a message that it was made of is forgotten.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -23,7 +22,7 @@ from tellback.memory.history.codec import checked_messages, checked_summary_name
 from tellback.memory.history.protocol import Conversation, StoredMessage, Summary
 from tellback.memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy, checked_window_policy
 from tellback.memory.messages import Message, message_groups
-from tellback.memory.runtime import run_in_thread
+from tellback.memory.runtime import call_sync_or_async
 from tellback.memory.tokens.counter import TokenCounter, checked_counter
 from tellback.memory.tokens.estimating_counter import EstimatingCounter
 from tellback.vectorstore.persisted_names import SUMMARY_METADATA_KEY
@@ -133,11 +132,7 @@ class SummaryWindow:
         """Return the summary continued by *part*, and notes about it."""
         arguments = (before.text if before else "", tuple(row.message for row in part))
         async with asyncio.timeout(self._timeout):
-            if inspect.iscoroutinefunction(summarise):
-                text = await summarise(*arguments)
-            else:
-                answer = await run_in_thread(lambda: summarise(*arguments), name="tellback-summary")
-                text = await answer if inspect.isawaitable(answer) else answer
+            text = await call_sync_or_async(summarise, *arguments, name="tellback-summary")
         if not isinstance(text, str) or not text.strip():
             raise ArgumentError("summarise", text, "must return a text that is not blank")
         text = text.strip().encode("utf-8", "replace").decode()

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import isawaitable, iscoroutinefunction
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ from tellback.memory.retrieval.long_question import excerpt
 from tellback.memory.retrieval.query import Query
 from tellback.memory.retrieval.scoring.scores import QueryVariant
 from tellback.memory.retrieval.token_budget import pack_hits
-from tellback.memory.runtime import run_in_thread
+from tellback.memory.runtime import call_sync_or_async
 
 T = TypeVar("T")
 _MAX_CHARACTERS = 2000
@@ -97,10 +96,7 @@ async def _run_hook(
         return None, ()
     try:
         async with asyncio.timeout(hooks.timeout):
-            if iscoroutinefunction(hook):
-                return check(await hook(*arguments)), ()
-            result = await run_in_thread(partial(hook, *arguments), name="tellback-recall-hook")
-            return check(await result if isawaitable(result) else result), ()
+            return check(await call_sync_or_async(hook, *arguments, name="tellback-recall-hook")), ()
     except TimeoutError:
         return None, (f"{name} left out: it took longer than {hooks.timeout:g} s",)
     except Exception as error:  # a stranger's code may raise anything; the recall goes on without it

@@ -7,15 +7,13 @@ Judge(small talk)
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from tellback.memory.errors import ArgumentError
 from tellback.memory.models import Memory, Trust
-from tellback.memory.runtime import run_in_thread
+from tellback.memory.runtime import call_sync_or_async
 from tellback.memory.validation import checked_int, checked_labels, checked_number
 from tellback.memory.write.policies.base import (
     Action,
@@ -42,10 +40,7 @@ async def call_function(function: Callable[..., Any], argument: object, patience
     limit = asyncio.timeout(patience)
     try:
         async with limit:
-            if inspect.iscoroutinefunction(function):
-                return await function(argument)
-            answer = await run_in_thread(partial(function, argument), name="tellback-policy")
-            return await answer if inspect.isawaitable(answer) else answer
+            return await call_sync_or_async(function, argument, name="tellback-policy")
     except TimeoutError as error:
         if limit.expired():
             raise TimeoutError(f"no answer within {patience:g} seconds") from error
