@@ -200,16 +200,7 @@ class HttpClient:
         await self.aclose()
 
     async def _json(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None) -> Any:
-        body = await self._whole_body(method, url, content, headers, accept="application/json")
-        try:
-            return json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise HttpError(safe_url(url), "the answer is not JSON; is this the right address?") from error
-
-    async def _whole_body(
-        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None, *, accept: str
-    ) -> bytes:
-        sent = self._prepare_headers(url, headers, accept=accept, encoding="gzip, deflate")
+        sent = self._prepare_headers(url, headers, accept="application/json", encoding="gzip, deflate")
 
         async def exchange() -> bytes:
             try:
@@ -219,7 +210,11 @@ class HttpClient:
             except TimeoutError as error:
                 raise HttpTimeout(safe_url(url), f"no whole answer within {self._timeout.total:g} s") from error
 
-        return await retry_exchange(exchange, self._retries, sleep=self._sleep, rng=self._rng)
+        body = await retry_exchange(exchange, self._retries, sleep=self._sleep, rng=self._rng)
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise HttpError(safe_url(url), "the answer is not JSON; is this the right address?") from error
 
     async def _send(self, method: str, url: str, content: bytes | None, headers: dict[str, str]) -> httpx.Response:
         """Return the answer, its body unread; raise ``HttpStatusError`` for a status that is no success."""
