@@ -9,7 +9,6 @@ is given, too, so that what the text says in one place is found there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -25,14 +24,6 @@ LONG_CHARACTERS: Final = 1500
 _PASSAGE_CHARACTERS: Final = 700
 _MOST_PASSAGES: Final = 64
 """Passages that have vectors: the beginning of a text as long as a small book."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedParts:
-    """Vectors of texts, and those of the *passages* of the long ones, by their words."""
-
-    embeddings: Embeddings
-    passages: dict[str, NDArray[np.float32]]
 
 
 def passages_of(text: str) -> tuple[str, ...]:
@@ -63,14 +54,16 @@ def embedded_parts(texts: Iterable[str]) -> list[str]:
     return list(chain.from_iterable(map(_parts, texts)))
 
 
-async def embed_with_lines(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> EmbeddedParts:
-    """Return a vector for each of *texts*, which may have a line in front (``codec.embedding_text``).
+async def embed_with_lines(
+    embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document"
+) -> tuple[Embeddings, dict[str, NDArray[np.float32]]]:
+    """Return a vector for each of *texts*, and those of the passages of the long ones, by their words.
 
-    A question (*kind* "query") is one text, however long.
+    A text may have a line in front (``codec.embedding_text``). A question (*kind* "query") is one, however long.
     """
     parts = [(text,) for text in texts] if kind == "query" else list(map(_parts, texts))
     if all(len(of_text) == 1 for of_text in parts):
-        return EmbeddedParts(await embed_detailed(embedder, texts, kind), {})
+        return await embed_detailed(embedder, texts, kind), {}
     answer = await embed_detailed(embedder, list(chain.from_iterable(parts)), kind)
     ends = np.cumsum([0, *map(len, parts)]).tolist()
     given, passages = np.asarray(answer.vectors), dict[str, NDArray[np.float32]]()
@@ -86,7 +79,7 @@ async def embed_with_lines(embedder: Embedder, texts: Sequence[str], kind: Embed
         {place_of[place]: cut for place, cut in answer.truncated.items() if place in place_of},
         {place_of[place]: why for place, why in answer.refused.items() if place in place_of},
     )
-    return EmbeddedParts(embeddings, passages)
+    return embeddings, passages
 
 
 def _parts(text: str) -> tuple[str, ...]:

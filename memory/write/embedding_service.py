@@ -512,8 +512,8 @@ class EmbeddingService:
         trusted = space is not None and (self._trusted == space or names_weights(embedder))
         probing = None if trusted else asyncio.ensure_future(probe_embedder(embedder))
         try:
-            embedded = await embed_with_lines(partition_embedder(embedder, partition), texts, kind)
-            answer = checked_embeddings(embedded.embeddings, texts)
+            embeddings, passages = await embed_with_lines(partition_embedder(embedder, partition), texts, kind)
+            answer = checked_embeddings(embeddings, texts)
             seen = None if probing is None else await probing
         finally:
             if probing is not None:  # it does not outlive this, and fails unseen where embedding does
@@ -523,7 +523,7 @@ class EmbeddingService:
             space = await asyncio.to_thread(self._settle, embedder, answer.vectors.shape[1], seen)
         else:
             _check_dimension(space, embedder, answer.vectors.shape[1])
-        await self.keep_passages(space, embedded.passages)
+        await self.keep_passages(space, passages)
         return answer, space
 
     def _settle(self, embedder: Embedder, dimension: int, seen: ProbeVectors | None) -> Space:

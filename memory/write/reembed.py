@@ -261,9 +261,9 @@ class _MigrationRun:
     async def _embed(self, partition: str, batch: Sequence[Entry]) -> list[EmbeddedText]:
         texts = [entry_embedding_text(entry) for entry in batch]
         embedder = partition_embedder(self.embedder, parse_store_namespace(partition)[1])
-        embedded = await embed_with_lines(embedder, texts)
-        answer = checked_embeddings(embedded.embeddings, texts)
-        await self.embedding.keep_passages(self.target, embedded.passages)
+        embeddings, passages = await embed_with_lines(embedder, texts)
+        answer = checked_embeddings(embeddings, texts)
+        await self.embedding.keep_passages(self.target, passages)
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(

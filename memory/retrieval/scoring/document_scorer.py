@@ -18,7 +18,6 @@ from tellback.memory.retrieval.scoring.features import NamespaceQuery, scale_to_
 from tellback.memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
 from tellback.memory.retrieval.scoring.settings import AbstentionBounds, Weights
 from tellback.memory.retrieval.scoring.soft_matching import (
-    TextMatch,
     exact_match_shares,
     pair_match,
     sentence_similarity,
@@ -39,13 +38,13 @@ def score_documents(
     words = weigh_terms(question, index, frequencies)
     has_words = len(words.numbers) > 0 and len(rows) > 0
     zeros = np.zeros(len(rows))
-    match = text_match(words, rows, index) if has_words else TextMatch(zeros, zeros, zeros)
+    sentence, passage, whole = text_match(words, rows, index) if has_words else (zeros, zeros, zeros)
     cosine_or_nan = query.cosines(rows)
     cosine = zeros if cosine_or_nan is None else np.nan_to_num(cosine_or_nan)
     text = query.text_scores(question.text, ids)
     parts = {
-        "passage": weights["passage"] * scale_to_maximum(match.passage),
-        "words": weights["words"] * scale_to_maximum(match.whole),
+        "passage": weights["passage"] * scale_to_maximum(passage),
+        "words": weights["words"] * scale_to_maximum(whole),
         "pairs": weights["pairs"] * (pair_match(words, rows, index) if has_words else zeros),
         "text": weights["text"] * scale_to_maximum(text),
         "cosine": weights["cosine"] * scale_to_maximum(cosine),
@@ -56,7 +55,7 @@ def score_documents(
         meaning[likely] = sentence_similarity(words, rows[likely], index, frequencies)
         parts["meaning"] = weights["meaning"] * scale_to_maximum(meaning)
     topic = topic_confidence(
-        match.sentence / words.total_weight if words.total_weight > 0 else zeros,
+        sentence / words.total_weight if words.total_weight > 0 else zeros,
         exact_match_shares(text, words),
         cosine_or_nan,
         bonus=question_bonus(words.bounded_weights, words.seen, question.is_proper, documents=True),

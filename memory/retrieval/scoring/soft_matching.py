@@ -131,17 +131,10 @@ def _span_matches(
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class TextMatch:
-    """The weighted match of each row: its best *sentence*, its best *passage* and the *whole* text."""
-
-    sentence: Floats
-    passage: Floats
-    whole: Floats
-
-
-def text_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> TextMatch:
-    """Match each of *rows* by its best sentence, by its best ``PASSAGE_WORDS`` words in a row, and whole."""
+def text_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> tuple[Floats, Floats, Floats]:
+    """Return the weighted match of each of *rows*: of its best sentence, its best ``PASSAGE_WORDS`` words in a row, and
+    the whole text.
+    """
     terms, starts = index.text_terms(rows)
     firsts, ends = sentence_bounds(terms)
     begin, stop = _passage_bounds(firsts, ends)
@@ -151,7 +144,7 @@ def text_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> TextM
     whole = weighted_sum(np.maximum.reduceat(by_sentence, first_sentences, axis=0), words)
     sentence = np.maximum.reduceat(weighted_sum(by_sentence, words), first_sentences)
     passage = np.maximum.reduceat(weighted_sum(by_passage, words), np.searchsorted(begin, starts))
-    return TextMatch(sentence, passage, whole)
+    return sentence, passage, whole
 
 
 def sentence_bounds(terms: NDArray[np.int64]) -> tuple[Rows, Rows]:
