@@ -53,7 +53,7 @@ _TEXT_FIELDS = (
 )  # fmt: skip
 _NUMBER_FIELDS = ("sequence", "importance")
 _FLAG_FIELDS = ("pinned", "disabled", "sensitive", "withdrawn")
-_TIME_FIELDS = (
+TIME_FIELDS = (
     "occurred_at",
     "valid_from",
     "valid_to",
@@ -64,7 +64,7 @@ _TIME_FIELDS = (
     "counts_to",
 )
 _PLAIN_FIELDS = (*_TEXT_FIELDS, *_NUMBER_FIELDS, *_FLAG_FIELDS)
-_get_plain_fields, _get_times = attrgetter(*_PLAIN_FIELDS), attrgetter(*_TIME_FIELDS)
+_get_plain_fields, _get_times = attrgetter(*_PLAIN_FIELDS), attrgetter(*TIME_FIELDS)
 _SOURCE_KEYS = {name: name for name in ("document", "title", "page", "start", "end", "heading")} | {
     "session": "source.session",
     "sequence": "source.sequence",
@@ -73,7 +73,7 @@ _SOURCE_KEYS = {name: name for name in ("document", "title", "page", "start", "e
 
 
 _NAMED_FIELDS = frozenset(
-    (*_PLAIN_FIELDS, *_TIME_FIELDS, *(f"{name}_offset" for name in _TIME_FIELDS), *_SOURCE_KEYS.values())
+    (*_PLAIN_FIELDS, *TIME_FIELDS, *(f"{name}_offset" for name in TIME_FIELDS), *_SOURCE_KEYS.values())
 ) | {"trust", "utterance", "evidence", "repeated", "tags", "derived_from", "replaces"}  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
         fields["evidence"] = memory.evidence
     if memory.repeated:
         fields["repeated"] = [repetition_to_json(repetition) for repetition in memory.repeated]
-    for name, moment in zip(_TIME_FIELDS, _get_times(memory), strict=True):
+    for name, moment in zip(TIME_FIELDS, _get_times(memory), strict=True):
         if moment is not None:
             fields[name] = timestamp_to_text(moment)
             if offset := utc_offset(moment):
@@ -154,7 +154,7 @@ def from_entry(entry: Entry) -> Memory:
     """Return the memory that *entry* keeps."""
     fields = entry.metadata
     plain: dict[str, Any] = {name: fields[name] for name in _PLAIN_FIELDS if name in fields}
-    for name in _TIME_FIELDS:
+    for name in TIME_FIELDS:
         if name in fields:
             plain[name] = timestamp_from_text(fields[name], fields.get(name + "_offset"))
     scopes, metadata = dict[str, Any](), dict[str, Any]()

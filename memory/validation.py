@@ -198,24 +198,25 @@ def _checked_repetitions(value: object, argument: str) -> tuple[Repetition, ...]
     if not isinstance(value, tuple) or not all(isinstance(repetition, Repetition) for repetition in value):
         raise ArgumentError(argument, value, "a tuple of Repetition is needed")
     for repetition in value:
-        _optional(checked_label)(repetition.session, f"{argument}.session")
+        optional(checked_label)(repetition.session, f"{argument}.session")
         checked_actor(repetition.actor, f"{argument}.actor")
     return tuple(replace(repetition, at=to_aware(repetition.at, argument=f"{argument}.at")) for repetition in value)
 
 
-def _optional(check: Callable[[object, str], Any]) -> Callable[[object, str], Any]:
+def optional(check: Callable[[object, str], Any]) -> Callable[[object, str], Any]:
+    """Return *check* for a value that may also be None."""
     return lambda value, argument: None if value is None else check(value, argument)
 
 
 _FIELD_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "id": lambda id, argument: id and checked_label(id, argument),
-    **dict.fromkeys(("role", "speaker", "session", "key", "supersedes", "operation"), _optional(checked_label)),
+    **dict.fromkeys(("role", "speaker", "session", "key", "supersedes", "operation"), optional(checked_label)),
     "kind": checked_label,
     "caption": checked_text,
     "about": checked_about,
     "about_by": checked_about_author,
     **dict.fromkeys(("pinned", "disabled", "sensitive"), checked_bool),
-    "sequence": _optional(checked_int),
+    "sequence": optional(checked_int),
     "importance": checked_importance,
     "trust": checked_trust,
     "actor": checked_actor,
@@ -223,15 +224,15 @@ _FIELD_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "scopes": _checked_scopes,
     "metadata": checked_json_object,
     "source": _checked_source,
-    "utterance": _optional(lambda value, argument: choice(UtteranceKind, value, argument)),
+    "utterance": optional(lambda value, argument: choice(UtteranceKind, value, argument)),
     "utterance_reason": checked_text,
-    "evidence": _optional(checked_bool),
+    "evidence": optional(checked_bool),
     "repeated": _checked_repetitions,
 }
 _SOURCE_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    **dict.fromkeys(("session", "document"), _optional(checked_label)),
-    "title": _optional(checked_text),
-    "sequence": _optional(checked_int),
-    "page": _optional(partial(checked_int, least=1)),
-    **dict.fromkeys(("start", "end"), _optional(checked_int)),
+    **dict.fromkeys(("session", "document"), optional(checked_label)),
+    "title": optional(checked_text),
+    "sequence": optional(checked_int),
+    "page": optional(partial(checked_int, least=1)),
+    **dict.fromkeys(("start", "end"), optional(checked_int)),
 }

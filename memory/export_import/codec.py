@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 from pydantic import ValidationError
 
-from tellback.memory.codec import from_entry, to_metadata
+from tellback.memory.codec import TIME_FIELDS, from_entry, to_metadata
 from tellback.memory.erasure.external_copies import EXPORT_KIND
 from tellback.memory.errors import ArgumentError, UnreadableExport
 from tellback.memory.export_import.report import ExportItem
@@ -41,6 +41,7 @@ from tellback.memory.validation import (
     checked_label,
     checked_memory,
     checked_text,
+    optional,
 )
 from tellback.vectorstore import Entry, Metric, Space, Vector
 from tellback.vectorstore.persisted_names import EXPORT_FORMAT, FORMER_EXPORT_FORMAT
@@ -173,7 +174,6 @@ def _defaults(kind: type) -> dict[str, Any]:
     }
 
 
-_TIME_FIELDS: Final = frozenset(field.name for field in fields(Memory) if "datetime" in str(field.type))
 _VERSION_FIELDS: Final[dict[str, Any]] = {
     "retired_at": None,
     "counts_from": None,
@@ -239,7 +239,7 @@ def extra_fields(item: Mapping[str, Any]) -> dict[str, Any]:
     extra = item.get("beside", {})
     for key in checked_json_object(extra, "item.beside"):
         prefixed = key.startswith(("scope.", "meta.", "source."))
-        if prefixed or key in _OWN_FIELDS or key.removesuffix("_offset") in _TIME_FIELDS:
+        if prefixed or key in _OWN_FIELDS or key.removesuffix("_offset") in TIME_FIELDS:
             raise ArgumentError("item.beside", key, "a field that is none of a memory's own is needed")
     return cast("dict[str, Any]", extra)
 
@@ -341,10 +341,6 @@ def _read_fields(
     return {name: read(item.get(name), f"{argument}.{name}") for name, read in readers.items()}
 
 
-def _optional(read: _Reader) -> _Reader:
-    return lambda value, argument: None if value is None else read(value, argument)
-
-
 def _read_number(value: Any, argument: str) -> int:
     if checked_int(value, argument, 1) > _MAX_NUMBER:
         raise ArgumentError(argument, value, f"a number of at most {_MAX_NUMBER} is needed")
@@ -410,7 +406,7 @@ def _read_change(value: Any, argument: str) -> MemoryChange:
 
 
 _MEMORY_READERS: Final[dict[str, _Reader]] = {
-    **dict.fromkeys(_TIME_FIELDS, _optional(read_time)),
+    **dict.fromkeys(TIME_FIELDS, optional(read_time)),
     "tags": _read_list,
     "derived_from": _read_list,
     "replaces": _read_list,
@@ -419,7 +415,7 @@ _MEMORY_READERS: Final[dict[str, _Reader]] = {
 }
 _REPETITION_READERS: Final[dict[str, _Reader]] = {
     "at": read_time,
-    "session": _optional(checked_label),
+    "session": optional(checked_label),
     "actor": lambda value, argument: checked_actor(value or "user", argument),
 }
 _MESSAGE_READERS: Final[dict[str, _Reader]] = {
@@ -433,8 +429,8 @@ _SESSION_READERS: Final[dict[str, _Reader]] = {"session": _MESSAGE_READERS["sess
 _OPERATION_READERS: Final[dict[str, _Reader]] = {
     "kind": _read_kind,
     "changes": _read_changes,
-    "undoes": _optional(checked_label),
-    "undone_by": _optional(checked_label),
+    "undoes": optional(checked_label),
+    "undone_by": optional(checked_label),
     "id": checked_label,
     "actor": checked_actor,
     "at": read_time,
@@ -443,12 +439,12 @@ _OPERATION_READERS: Final[dict[str, _Reader]] = {
 _CHANGE_READERS: Final[dict[str, _Reader]] = {
     "old": checked_json_object,
     "new": checked_json_object,
-    "before": _optional(_read_number),
+    "before": optional(_read_number),
     "id": checked_label,
     "gone": lambda value, _: value,
 }
 _TOMBSTONE_READERS: Final[dict[str, _Reader]] = {
-    "collection": _optional(checked_label),
+    "collection": optional(checked_label),
     "id": checked_label,
     "at": read_time,
 }

@@ -14,7 +14,7 @@ from enum import IntFlag
 
 from tellback.memory.analysis.people import relations_of_line
 from tellback.memory.analysis.texts import AnalyzedText, Trait, analyze_text, is_judged
-from tellback.memory.codec import text_without_caption
+from tellback.memory.codec import TIME_FIELDS, text_without_caption
 from tellback.memory.embedders.lines import passages_of
 from tellback.memory.models import DEFAULT_IMPORTANCE, Trust, Utterance, UtteranceKind
 from tellback.memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
@@ -74,9 +74,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _WEEK = 7
 ROLES = ("user", "assistant")
 TOOL_ROLE = "tool"
-TIME_FIELDS = (
-    "occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at", "retired_at", "counts_from", "counts_to",
-)  # fmt: skip
 _NO_STATEMENT = AnalyzedText(Utterance(UtteranceKind.STATEMENT))
 MAX_SENTENCES = 63
 """Sentences of which a record tells whether they are questions: as many as a number has bits."""

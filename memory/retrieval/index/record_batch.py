@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellback.memory.analysis.texts import analyze_texts
-from tellback.memory.codec import text_without_caption
-from tellback.memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
+from tellback.memory.codec import TIME_FIELDS, text_without_caption
+from tellback.memory.retrieval.index.record import IndexRecord, build_record
 from tellback.memory.retrieval.index.vocabulary import renumber
 from tellback.memory.retrieval.languages.lexicon import Lexicon
 from tellback.vectorstore import Analyzer, Entry
