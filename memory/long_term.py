@@ -577,7 +577,7 @@ class LongTermMemory:
 
         *scopes*, *tags* and *where* as in ``recall``: then only what they select is counted, in every lane.
         """
-        selected = scope_filter(scopes, checked_labels(tags, "tags"), where)
+        selected = scope_filter(scopes, tags, where)
         store_namespace(namespace, CONVERSATION)
         from tellback.memory.list_query import collect_stats
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from tellback.memory.codec import check_field_names
 from tellback.memory.errors import ArgumentError
+from tellback.memory.validation import checked_label, checked_labels
 from tellback.vectorstore import Filter
 
 Scopes: TypeAlias = Mapping[str, str | Sequence[str]]
@@ -35,8 +36,8 @@ def scope_filter(scopes: Scopes | None = None, tags: Sequence[str] = (), where: 
     if scopes is not None:
         if not isinstance(scopes, Mapping):
             raise ArgumentError("scopes", scopes, "a mapping of scopes to their values is needed")
-        conditions += [_scope_condition(_checked_word(name, "scopes"), value) for name, value in scopes.items()]
-    checked_tags = _checked_words(tags, "tags")
+        conditions += [_scope_condition(checked_label(name, "scopes"), value) for name, value in scopes.items()]
+    checked_tags = checked_labels(tags, "tags")
     if checked_tags:
         conditions.append({"tags": {"$in": list(checked_tags)}})
     if len(conditions) < 2:
@@ -45,25 +46,10 @@ def scope_filter(scopes: Scopes | None = None, tags: Sequence[str] = (), where: 
 
 
 def _scope_condition(name: str, value: object) -> Filter:
-    values = (
-        (_checked_word(value, f"scopes[{name!r}]"),)
-        if isinstance(value, str)
-        else _checked_words(value, f"scopes[{name!r}]")
-    )
+    argument = f"scopes[{name!r}]"
+    values = (checked_label(value, argument),) if isinstance(value, str) else checked_labels(value, argument)
     if not values:
-        raise ArgumentError(f"scopes[{name!r}]", value, "at least one value is needed")
+        raise ArgumentError(argument, value, "at least one value is needed")
     operand: Any = values[0] if len(values) == 1 else {"$in": list(values)}
     condition = {f"scope.{name}": operand}
     return {"$or": [{SESSION_SCOPE: operand}, condition]} if name == SESSION_SCOPE else condition
-
-
-def _checked_words(values: object, argument: str) -> tuple[str, ...]:
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sequence):
-        raise ArgumentError(argument, values, "a list of texts is needed")
-    return tuple(_checked_word(value, f"{argument}[{i}]") for i, value in enumerate(values))
-
-
-def _checked_word(value: object, argument: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ArgumentError(argument, value, "a text that is not blank is needed")
-    return value

@@ -39,7 +39,6 @@ from tellback.memory.scopes import Scopes, scope_filter
 from tellback.memory.tables.erasers import ExportedPart
 from tellback.memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog
 from tellback.memory.tables.tombstones import Tombstones
-from tellback.memory.validation import checked_labels
 from tellback.memory.write.access_control import Caller
 from tellback.memory.write.embedding_service import EmbeddingService
 from tellback.vectorstore import Filter, Finding
@@ -60,7 +59,7 @@ class ExportSelection:
     @property
     def filter(self) -> Filter | None:
         """The filters as one; None for a complete export."""
-        return scope_filter(self.scopes, checked_labels(self.tags, "tags"), self.where)
+        return scope_filter(self.scopes, self.tags, self.where)
 
     def fields(self) -> dict[str, Any] | None:
         """Return the filters as the manifest holds them; None for a complete export."""

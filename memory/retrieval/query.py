@@ -19,7 +19,7 @@ from tellback.memory.retrieval.scoring.scores import QueryVariant
 from tellback.memory.scopes import Scopes, scope_filter
 from tellback.memory.timestamps import to_aware
 from tellback.memory.tokens.counter import TextMeasure, measuring_function
-from tellback.memory.validation import checked_bool, checked_int, checked_labels, checked_number
+from tellback.memory.validation import checked_bool, checked_int, checked_number
 from tellback.vectorstore import Filter, Vector
 
 EXCHANGE: Final = "exchange"
@@ -153,9 +153,7 @@ class Query:
             partitions=_as_names(options.get("partitions", DEFAULT_PARTITIONS)),
             collections=None if collections is None else _as_names(collections),
             k=k,
-            where=scope_filter(
-                options.get("scopes"), checked_labels(options.get("tags", ()), "tags"), options.get("where")
-            ),
+            where=scope_filter(options.get("scopes"), options.get("tags", ()), options.get("where")),
             as_of=None if as_of is None else to_aware(as_of, zone, argument="as_of"),
             known_at=None if known_at is None else to_aware(known_at, zone, argument="known_at"),
             token_budget=options.get("token_budget"),
