@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from semantic_text_splitter import TextSplitter
 
 from tellback.memory.chunking.protocol import Chunk
-from tellback.memory.chunking.sentences import TextSpan, strip_span
+from tellback.memory.chunking.sentences import TextSpan, line_spans, strip_span
 from tellback.memory.chunking.text import SplitterChunker, add_overlap, has_words
 
 _TAB = 8
@@ -32,7 +32,7 @@ class CodeChunker(SplitterChunker):
 
     def chunk(self, text: str) -> list[Chunk]:
         """As the protocol says."""
-        lines = [_Line(text, start, end) for start, end in _line_spans(text)]
+        lines = [_Line(text, start, end) for start, end in line_spans(text, 0, len(text))]
         spans = self._without_scraps(text, list(self._blocks(text, lines)))
         return [Chunk(text[start:end], start, end) for start, end in add_overlap(text, spans, self._measure)]
 
@@ -100,11 +100,3 @@ def _groups(lines: Sequence[_Line]) -> list[list[_Line]]:
         if len(groups) > 1:
             return groups
     return [list(lines)]
-
-
-def _line_spans(text: str) -> Iterator[TextSpan]:
-    position = 0
-    while position < len(text):
-        end = text.find("\n", position) + 1 or len(text)
-        yield position, end
-        position = end

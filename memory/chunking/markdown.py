@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from semantic_text_splitter import MarkdownSplitter
 
 from tellback.memory.chunking.protocol import Chunk
-from tellback.memory.chunking.sentences import TextSpan, split_sentences, strip_span
+from tellback.memory.chunking.sentences import TextSpan, line_spans, split_sentences, strip_span
 from tellback.memory.chunking.text import SplitterChunker, add_overlap, has_words
 
 MAX_TITLE_LENGTH = 200
@@ -65,7 +65,8 @@ def raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
     front = _FRONT_MATTER.match(text)
     fence = ""
     paragraph: list[tuple[int, str]] = []  # the lines so far of a paragraph that an underline could turn
-    for start, end, line in _line_spans(text, front.end() if front is not None else 0):
+    for start, end in line_spans(text, front.end() if front is not None else 0, len(text)):
+        line = text[start:end].rstrip("\r\n")
         marker = _FENCE.match(line)
         if fence:
             if marker is not None and marker[1].startswith(fence) and not marker[2].strip():
@@ -82,13 +83,6 @@ def raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
             paragraph = []
         else:
             paragraph = [*paragraph[:1], (start, line)]
-
-
-def _line_spans(text: str, position: int) -> Iterator[tuple[int, int, str]]:
-    while position < len(text):
-        end = text.find("\n", position) + 1 or len(text)
-        yield position, end, text[position:end].rstrip("\r\n")
-        position = end
 
 
 def _strip_closing_marks(title: str) -> str:

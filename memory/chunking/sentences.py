@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -40,6 +41,14 @@ def split_sentences(text: str) -> list[TextSpan]:
     ends = [match.end() for match in breaks if not match["stop"] or _ends_sentence(text, match)]
     spans = (strip_span(text, start, end) for start, end in pairwise((0, *ends, len(text))))
     return [(start, end) for start, end in spans if start < end]
+
+
+def line_spans(text: str, start: int, end: int) -> Iterator[TextSpan]:
+    """Yield the lines of ``text[start:end]``, each with its break."""
+    while start < end:
+        stop = text.find("\n", start, end) + 1 or end
+        yield start, stop
+        start = stop
 
 
 def strip_span(text: str, start: int, end: int) -> TextSpan:

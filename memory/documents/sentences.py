@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tellback.memory.chunking.sentences import TextSpan, split_sentences, strip_span
+from tellback.memory.chunking.sentences import TextSpan, line_spans, split_sentences, strip_span
 from tellback.memory.documents.table_rows import assignments, record_fields, table_rows
 
 QUOTE_LIMIT = 400
@@ -88,7 +88,7 @@ def _split_records(text: str) -> Iterator[TextSpan]:
     """Yield the sentences of *text*; of records each line, or the fields that stand for themselves."""
     for start, end in split_sentences(text):
         several = _RECORDS.match(text, start, end)
-        for line in [strip_span(text, *line) for line in _lines(text, start, end)] if several else [(start, end)]:
+        for line in [strip_span(text, *line) for line in line_spans(text, start, end)] if several else [(start, end)]:
             yield from record_fields(text, *line) if _RECORD.match(text, *line) else [line]
 
 
@@ -131,21 +131,13 @@ def _fences(text: str) -> list[TextSpan]:
 
 def _without_markup_lines(text: str, start: int, end: int) -> TextSpan:
     """Return the span from its first line that is no markup up to the next one that is."""
-    lines = list(_lines(text, start, end))
+    lines = list(line_spans(text, start, end))
     prose = [not _is_markup(text[begin:stop]) for begin, stop in lines]
     if True not in prose:
         return end, end
     first = prose.index(True)
     last = prose.index(False, first) if False in prose[first:] else len(prose)
     return lines[first][0], lines[last - 1][1]
-
-
-def _lines(text: str, start: int, end: int) -> Iterator[TextSpan]:
-    while start < end:
-        stop = text.find("\n", start, end)
-        stop = end if stop < 0 else stop + 1
-        yield start, stop
-        start = stop
 
 
 def _is_markup(line: str) -> bool:
