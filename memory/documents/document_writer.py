@@ -146,8 +146,7 @@ def plan_document(collection: DocumentCollection, draft: DocumentDraft, *, again
             continue
         if entry.text != memory.text:
             continue  # somebody corrected it, and the document has not changed there
-        kept_fields = replace(from_entry(entry), source=memory.source, tags=memory.tags, metadata=memory.metadata)
-        renewed = to_entry(kept_fields, vector=entry.vector, no_vector=entry.no_vector)
+        renewed = _moved_entry(entry, memory)
         if renewed.context != entry.context:
             rewritten.append(renewed)
         elif dict(renewed.metadata) != dict(entry.metadata):

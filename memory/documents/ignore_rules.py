@@ -134,16 +134,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def ignore_files_above(root: Path) -> IgnoreRules:
     """Return the rules for *root* of the ignore files in the folders above it, up to that of its repository."""
-    above = []
-    for folder in (root, *root.parents):
-        if folder != root:
-            above.append(folder)
+    rules = IgnoreRules()
+    for depth, folder in enumerate((root, *root.parents)):
         if (folder / ".git").exists():
-            rules = IgnoreRules()
-            for parent in reversed(above):
+            for parent in reversed(root.parents[:depth]):
                 rules += read_ignore_files(parent)
-            return rules
-    return IgnoreRules()
+            break
+    return rules
 
 
 def read_ignore_files(folder: Path) -> IgnoreRules:

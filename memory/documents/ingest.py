@@ -207,7 +207,8 @@ class IngestRun:
         data, modified, fields_given = self._content(found, source)
         loader = self.loaders.for_content(found.loader, data, source)
         plain_digest = content_hash(data, f"{loader.name}{fields_given}")
-        digest, recipe = self._digest(plain_digest), self.chunker_for(loader.media_type).fingerprint
+        digest = document_mark(self.collection.memory.tombstones.key, "content", plain_digest)
+        recipe = self.chunker_for(loader.media_type).fingerprint
         state = _state_with_loader(found, loader) if loader is found.loader else ""
         if before is not None and (before.digest, before.recipe) == (digest, recipe) and not self.again:
             line = IngestLine(before.source, IngestAction.UNCHANGED, "moved" * (before.location != location))
@@ -273,9 +274,6 @@ class IngestRun:
             notes.append(EMPTY_DOCUMENT_NOTE)
         memories = tuple(draft.memory for draft in judged if draft.settled is None)
         return replace(prepared, document=replace(document, notes=tuple(notes)), memories=memories)
-
-    def _digest(self, plain: str) -> str:
-        return document_mark(self.collection.memory.tombstones.key, "content", plain)
 
     async def _settle(self, wave: Sequence[_Prepared]) -> list[IngestLine]:
         """Embed and write the drafts of *wave* together; return a line for each of its items, in order."""

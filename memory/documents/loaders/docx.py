@@ -36,10 +36,7 @@ def read_docx(data: bytes, source: str, limits: LoadLimits = DEFAULT_LIMITS) -> 
     archive = Archive(data, source, limits)
     reader = _DocumentReader(archive, source)
     body = child(archive.xml(_DOCUMENT), "body")
-    page = Element("body")
-    for block in reader.blocks(body if body is not None else (), 0):
-        page.children.append(block)
-    page.children += reader.footnotes()
+    page = Element("body", {}, [*reader.blocks(body if body is not None else (), 0), *reader.footnotes()])
     markdown = write_markdown(grouped(page))
     fields = core_fields(archive.optional_xml("docProps/core.xml"))
     title = fields.pop("title", "") or markdown.first_heading

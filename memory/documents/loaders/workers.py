@@ -13,7 +13,6 @@ import signal
 import subprocess  # only our own worker is run, by absolute path
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -196,11 +195,8 @@ def _document(answer: dict[str, Any], source: str) -> LoadedDocument:
         raise LoadError(source, "needs too much memory to parse; not read")
     if error is not None:
         raise LoadError(source, "the parser gave up on it; not read")
-    fields: dict[str, Any] = {
-        name: _tuples(value) if isinstance(value, list) else value for name, value in answer["document"].items()
-    }
-    return LoadedDocument(**fields)
+    return LoadedDocument(**{name: _tuples(value) for name, value in answer["document"].items()})
 
 
-def _tuples(value: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(_tuples(item) if isinstance(item, list) else item for item in value)
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
