@@ -383,24 +383,17 @@ class AnthropicProvider(HttpProvider):
             raise ArgumentError("max_tokens", max_tokens, "at least 1 is needed")
         if not isinstance(version, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", version):
             raise ArgumentError("version", version, f"a date such as {ANTHROPIC_VERSION} is needed")
-        self._max_tokens, self._cache, self._documents = max_tokens, cache, reads_documents
+        self._max_tokens, self._cache = max_tokens, cache
         self._samples = version < _FIRST_VERSION_WITHOUT_SAMPLING
         key = checked_api_key(api_key)
         carrying = ({"x-api-key": key} if key else {}) if self._samples else bearer_header(api_key)
         sent = {**(headers or {}), "anthropic-version": version, **carrying}
         super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Capabilities of the format in this version."""
+        self._reads_documents = self.remote if reads_documents is None else reads_documents
         settings = SETTING_NAMES - _UNSUPPORTED_SETTINGS
         settings = settings if self._samples else settings - _SAMPLING_PARAMETERS
         urls = frozenset({"image", "document"} if self._reads_documents else {"image"})
-        return Capabilities(settings, server_tools=True, urls=urls)
-
-    @property
-    def _reads_documents(self) -> bool:
-        return self.remote if self._documents is None else self._documents
+        self.capabilities = Capabilities(settings, server_tools=True, urls=urls)
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
@@ -420,7 +413,7 @@ class AnthropicProvider(HttpProvider):
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         body = anthropic_payload(
             request,
-            self._model,
+            self.model,
             max_tokens=self._max_tokens,
             cache=self._cache,
             system_in_place=not self._samples,

@@ -286,6 +286,11 @@ class HttpProvider(ABC):
     _hints: ClassVar[Mapping[int, str]]
     """Explanations of statuses."""
 
+    capabilities: Capabilities
+    """Capabilities of the wire format."""
+    _reads_documents: bool
+    """Whether the endpoint takes documents as they are."""
+
     def __init__(
         self, base_url: str, model: str, *, api_key: str | None, headers: Mapping[str, str], client: HttpClient | None
     ) -> None:
@@ -295,29 +300,11 @@ class HttpProvider(ABC):
         )
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
-        self._model = model
+        self.model = model
+        self.remote = not is_loopback(self._endpoint.url)
+        """Whether requests leave this machine."""
         self._opens_thinking = False
         """True while the template of the model begins its replies within the reasoning."""
-
-    @property
-    def remote(self) -> bool:
-        """Return whether requests leave this machine."""
-        return not is_loopback(self._endpoint.url)
-
-    @property
-    def model(self) -> str:
-        """Name of the model."""
-        return self._model
-
-    @property
-    @abstractmethod
-    def capabilities(self) -> Capabilities:
-        """Capabilities of the wire format."""
-
-    @property
-    @abstractmethod
-    def _reads_documents(self) -> bool:
-        """Return whether the endpoint takes documents as they are."""
 
     @abstractmethod
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
@@ -364,4 +351,4 @@ class HttpProvider(ABC):
         await self._endpoint.aclose()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r}, {safe_url(self._endpoint.url)!r})"
+        return f"{type(self).__name__}({self.model!r}, {safe_url(self._endpoint.url)!r})"

@@ -144,6 +144,10 @@ class OllamaProvider(HttpProvider):
     """
 
     _hints: ClassVar = {404: "no such model there; `ollama pull` fetches it"}
+    _reads_documents = False
+    capabilities = Capabilities(
+        SETTING_NAMES, thinking=frozenset({"off", "on"}), tool_choices=TOOL_CHOICES - {"required"}
+    )
 
     def __init__(
         self,
@@ -157,16 +161,6 @@ class OllamaProvider(HttpProvider):
         sent = {**(headers or {}), **bearer_header(api_key)}
         super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Capabilities of the format."""
-        choices = TOOL_CHOICES - {"required"}
-        return Capabilities(SETTING_NAMES, thinking=frozenset({"off", "on"}), tool_choices=choices)
-
-    @property
-    def _reads_documents(self) -> bool:
-        return False
-
     async def models(self) -> list[ModelInfo]:
         """Return the models that are installed, sorted by name."""
         listed = self._endpoint.listed_models(await self._endpoint.get("/api/tags"), "models")
@@ -174,4 +168,4 @@ class OllamaProvider(HttpProvider):
         return [ModelInfo(name) for name in sorted(filter(None, names))]
 
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
-        return self._endpoint.lines("/api/chat", ollama_payload(request, self._model)), OllamaLineReader(self._endpoint)
+        return self._endpoint.lines("/api/chat", ollama_payload(request, self.model)), OllamaLineReader(self._endpoint)

@@ -443,12 +443,9 @@ class OpenAICompatibleProvider(HttpProvider):
         sent = {**(headers or {}), **bearer_header(api_key)}
         super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
         self._server = server or _server_at(self._endpoint.url)
-        self._reasoning_field, self._documents = reasoning_field, reads_documents
+        self._reasoning_field = reasoning_field
         self._limit_field = limit_field or ("max_completion_tokens" if self._server == "openai" else "max_tokens")
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Capabilities of the server; some take fewer settings than others."""
+        self._reads_documents = self._server in ("openai", "openrouter") if reads_documents is None else reads_documents
         settings = SETTING_NAMES - _UNSUPPORTED_SETTINGS.get(self._server, frozenset())
         if self._server not in _REPETITION_FIELDS:
             settings -= {"repetition_penalty"}
@@ -456,11 +453,7 @@ class OpenAICompatibleProvider(HttpProvider):
         remedy = "" if self._server else f"leave it out, or say which server it is ({servers})"
         urls = frozenset({"image", "document"} if self._server == "openrouter" else {"image"})
         thinking = _THINKING_MODES[self._server]
-        return Capabilities(settings, thinking=thinking, server_tools=True, urls=urls, remedy=remedy)
-
-    @property
-    def _reads_documents(self) -> bool:
-        return self._server in ("openai", "openrouter") if self._documents is None else self._documents
+        self.capabilities = Capabilities(settings, thinking=thinking, server_tools=True, urls=urls, remedy=remedy)
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
@@ -475,7 +468,7 @@ class OpenAICompatibleProvider(HttpProvider):
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         body = openai_payload(
             request,
-            self._model,
+            self.model,
             server=self._server,
             limit_field=self._limit_field,
             reasoning_field=self._reasoning_field,
