@@ -17,7 +17,7 @@ from tellback.agent.configuration import AgentComponents
 from tellback.agent.context.assembly import AssembledContext, ContextSources, assemble_context
 from tellback.agent.context.citation_check import check_citations
 from tellback.agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
-from tellback.agent.context.model_question import counted_while_storing
+from tellback.agent.context.model_question import counting
 from tellback.agent.context_items import ContextItem, Grounding, citations_in
 from tellback.agent.errors import ArgumentError, RequestRefused, RunError, error_for_result
 from tellback.agent.events import (
@@ -250,7 +250,8 @@ class AgentRun:
                 for middleware in self._components.run_middleware:
                     prompt = checked_prompt(await middleware.before(self._prompt, self._tool_context()))
                     self._prompt = with_trust(prompt, message_trust(self._prompt))
-                gathered = await reader.gather(self._prompt.text, self._session, self._ledger, recorder=recorder)
+                with counting(self._ledger):
+                    gathered = await reader.gather(self._prompt.text, self._session, recorder=recorder)
         except RequestRefused as refusal:
             self._stores = False
             return LoopOutcome(Ending.REFUSAL, str(refusal), (Message.assistant(str(refusal)),), cause=refusal)
@@ -382,7 +383,7 @@ class AgentRun:
         turn = PendingTurn(self._session, stamped, used, reader.namespace)
         began = self._timer()
         try:
-            with counted_while_storing(self._ledger):
+            with counting(self._ledger):
                 self._reports = await components.turns.store(turn)
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             record = ErrorRecord.of(error)

@@ -14,15 +14,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER, AgentMemory, MemoryOptions, PassageRetriever
-from tellback.agent.context.summarizer import Summarizer
 from tellback.agent.context_items import ContextItem, item_from_hit, item_from_passage, with_standing
 from tellback.agent.errors import ArgumentError
 from tellback.agent.results import ErrorRecord, MemoryAccess, MemoryPart
 from tellback.agent.turn_store import with_quoted_words
-from tellback.agent.usage import UsageLedger
 from tellback.memory import (
     Hit,
     Memory,
@@ -96,13 +94,13 @@ class HistoryReader:
     limit: int = 200
     bound: WindowPolicy | None = None
 
-    async def read(self, session: str, ledger: UsageLedger | None = None) -> SessionHistory:
-        """Return the history of *session*; calls of a model for it are counted in *ledger*."""
+    async def read(self, session: str) -> SessionHistory:
+        """Return the history of *session*."""
         storage = self.history if self.memory is None else self.memory.conversations
         if storage is None:
             return SessionHistory()
         if isinstance(self.policy, ConversationWindowPolicy):
-            return await self._read_with_policy(self.policy, storage, session, ledger or UsageLedger())
+            return await self._read_with_policy(self.policy, storage, session)
         newest, notes = await self._newest(storage, session)
         stored = await with_quoted_words(newest, self.memory, self.namespace)
         messages = tuple(item.message for item in stored)
@@ -126,7 +124,7 @@ class HistoryReader:
         return [*earlier, *stored], (f"of this conversation, nothing before its message {first} was looked at",)
 
     async def _read_with_policy(
-        self, policy: ConversationWindowPolicy, storage: HistoryStorage, session: str, ledger: UsageLedger
+        self, policy: ConversationWindowPolicy, storage: HistoryStorage, session: str
     ) -> SessionHistory:
         by_identity: dict[int, StoredMessage] = {}  # holds the messages, so that no id is used again
 
@@ -135,10 +133,7 @@ class HistoryReader:
             by_identity.update((id(item.message), item) for item in shown)
             return shown
 
-        def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-            return function.counted(ledger) if isinstance(function, Summarizer) else function
-
-        window = await policy.window(Conversation(storage, session, self.namespace, with_quotes, counted))
+        window = await policy.window(Conversation(storage, session, self.namespace, with_quotes))
         stored = [by_identity.get(id(message)) for message in window.messages]
         sequences = tuple(NO_SEQUENCE if item is None else item.sequence for item in stored)
         return SessionHistory(window.messages, sequences, window.dropped, window.notes, window.degraded)
@@ -266,25 +261,17 @@ class MemoryReader:
         store = None if self.memory is None else lifecycle_of(self.memory.store)
         return None if store is None else store.analyzer
 
-    async def gather(
-        self,
-        question: str,
-        session: str,
-        ledger: UsageLedger | None = None,
-        *,
-        recorder: ReadRecorder | None = None,
-    ) -> GatheredContext:
+    async def gather(self, question: str, session: str, *, recorder: ReadRecorder | None = None) -> GatheredContext:
         """Read the conversation, then all else at once; a read that fails is left out, and its error returned.
 
-        Model calls for it, such as a summary of messages outside the window, are counted in *ledger*. *recorder* has
-        the reads so far, also where this is cancelled.
+        *recorder* has the reads so far, also where this is cancelled.
         """
         recorder = ReadRecorder() if recorder is None else recorder
         no_memories: Sequence[Memory] = ()
         has_memory, is_asked = self.memory is not None, bool(question.strip())
         history = await recorder.read(
             "history",
-            lambda: self.sessions.read(session, ledger),
+            lambda: self.sessions.read(session),
             SessionHistory(),
             when=has_memory or self.sessions.history is not None,
         )

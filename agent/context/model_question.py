@@ -13,23 +13,23 @@ from tellback.agent.providers.call_log import ModelCallLog
 from tellback.agent.results import ErrorRecord
 from tellback.agent.usage import UsageLedger
 
-# Memory passes a write policy nothing of the run that stores its turn; the run is known by the context of its task.
-_STORING: ContextVar[UsageLedger | None] = ContextVar("agent_ledger_of_storing", default=None)
+# Memory passes a policy nothing of the run that reads or stores; the run is known by the context of its task.
+_LEDGER: ContextVar[UsageLedger | None] = ContextVar("agent_run_ledger", default=None)
 
 
 @contextmanager
-def counted_while_storing(ledger: UsageLedger) -> Iterator[None]:
-    """Count in *ledger* the model calls of write policies inside the block."""
-    token = _STORING.set(ledger)
+def counting(ledger: UsageLedger) -> Iterator[None]:
+    """Count in *ledger* the model calls that memory makes inside the block."""
+    token = _LEDGER.set(ledger)
     try:
         yield
     finally:
-        _STORING.reset(token)
+        _LEDGER.reset(token)
 
 
-def storing_ledger() -> UsageLedger:
-    """Return the ledger of the run that is storing its turn, else a new one."""
-    return _STORING.get() or UsageLedger()
+def run_ledger() -> UsageLedger:
+    """Return the ledger of the run that is reading or storing, else a new one."""
+    return _LEDGER.get() or UsageLedger()
 
 
 async def ask_model(

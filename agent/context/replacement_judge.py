@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tellback.agent.context.model_question import ask_model, storing_ledger
+from tellback.agent.context.model_question import ask_model, run_ledger
 from tellback.agent.errors import ArgumentError
 from tellback.agent.providers.base import Provider, Request
 from tellback.memory import Judge, Memory, Message
@@ -47,7 +47,7 @@ def replacement_judge(provider: Provider, *, share_sensitive: bool = False) -> R
         if not older or not _is_stated(new) or not (shown or not new.sensitive):
             return ()
         request = Request((Message.user(_case(new, older)),), system=JUDGE_INSTRUCTIONS)
-        reply = await ask_model(provider, request, storing_ledger(), purpose="replacements", keeping=0)
+        reply = await ask_model(provider, request, run_ledger(), purpose="replacements", keeping=0)
         return [older[number - 1].id for number in _numbers(reply) if 1 <= number <= len(older)]
 
     return Judge.of_replacements(replaced)

@@ -8,12 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
 
-from tellback.agent.context.model_question import ask_model
+from tellback.agent.context.model_question import ask_model, run_ledger
 from tellback.agent.errors import ArgumentError, check_count
 from tellback.agent.providers.base import Provider, Request
-from tellback.agent.usage import UsageLedger
 from tellback.memory import Message
 
 SUMMARY_INSTRUCTIONS = """\
@@ -25,43 +23,28 @@ _PART_LENGTH = 24_000
 """Characters of the conversation that are summarized at once; the rest follows in further calls."""
 
 
-class Summarizer:
-    """Lets the model of *provider* continue a summary, in about *words* words.
+def summarizer(provider: Provider, *, words: int = 300) -> Callable[[str, Sequence[Message]], Awaitable[str]]:
+    """Return a function that lets the model of *provider* continue a summary, in about *words* words.
 
-    Within a run of an agent its calls and tokens count for the run (``counted``): they are in the run's usage and cost,
-    and no call is made where the run's limits leave only the one for the answer.
+    Within a run of an agent its calls and tokens count for the run: they are in the run's usage and cost, and no call
+    is made where the run's limits leave only the one for the answer.
     """
+    if not isinstance(provider, Provider):
+        raise ArgumentError("provider", provider, "a provider is needed")
+    check_count("words", words, expected="a whole number of at least 1 is needed")
+    system = SUMMARY_INSTRUCTIONS.format(words=words)
 
-    def __init__(self, provider: Provider, *, words: int = 300) -> None:
-        if not isinstance(provider, Provider):
-            raise ArgumentError("provider", provider, "a provider is needed")
-        check_count("words", words, expected="a whole number of at least 1 is needed")
-        self._provider = provider
-        self._system = SUMMARY_INSTRUCTIONS.format(words=words)
-
-    async def __call__(self, so_far: str, messages: Sequence[Message]) -> str:
-        """Return the summary *so_far* continued by *messages*."""
-        return await self._summarize(UsageLedger(), so_far, messages)
-
-    def counted(self, ledger: UsageLedger) -> Callable[[str, Sequence[Message]], Awaitable[str]]:
-        """Return the same function, with the usage of its model counted in *ledger*, also where it fails."""
-        return partial(self._summarize, ledger)
-
-    async def _summarize(self, ledger: UsageLedger, so_far: str, messages: Sequence[Message]) -> str:
+    async def summarize(so_far: str, messages: Sequence[Message]) -> str:
+        ledger = run_ledger()
         for transcript in _transcript_parts(messages):
             digest = hashlib.blake2b(f"{so_far}\0{transcript}".encode(), digest_size=8)
             mark = digest.hexdigest()  # no text holds its own hash
             text = f"«minutes {mark}»\n{so_far or '(none yet)'}\n«said {mark}»\n{transcript}\n«end {mark}»"
-            request = Request((Message.user(text),), system=self._system)
-            so_far = (await ask_model(self._provider, request, ledger, purpose="summary")).strip()
+            request = Request((Message.user(text),), system=system)
+            so_far = (await ask_model(provider, request, ledger, purpose="summary")).strip()
         return so_far
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({type(self._provider).__name__})"
-
-
-summarizer = Summarizer
-"""Function that lets the model of a provider continue a summary."""
+    return summarize
 
 
 def _transcript_parts(messages: Sequence[Message]) -> Iterator[str]:

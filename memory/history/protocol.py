@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from tellback.memory.errors import ArgumentError
 from tellback.memory.history.codec import checked_sequences, checked_summary_name
@@ -196,9 +196,6 @@ def checked_summary(summary: object, before: Summary | None, made_of: Sequence[i
 MessageRewriter: TypeAlias = Callable[[Sequence[StoredMessage]], Awaitable[Sequence[StoredMessage]]]
 """Returns stored messages with the words that are shown, such as those that a quoting answer only points to."""
 
-CallbackWrapper: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Wraps a policy's function for one reading, such as to count the cost of its model."""
-
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -208,7 +205,6 @@ class Conversation:
     session: str
     namespace: str = ""
     worded: MessageRewriter | None = None
-    calling: CallbackWrapper | None = None
 
     async def load(self, *, after: int = 0) -> list[StoredMessage]:
         """Return the messages numbered above *after*, oldest first, and of those before the system's."""

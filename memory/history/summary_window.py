@@ -90,7 +90,6 @@ class SummaryWindow:
 
         A long conversation is summed up in parts, each kept when it is ready: one that fails loses no other.
         """
-        summarise = self._summarise if conversation.calling is None else conversation.calling(self._summarise)
         cut_notes: tuple[str, ...] = ()
         refused = 0
         while True:
@@ -104,7 +103,7 @@ class SummaryWindow:
                 return _with_summary(plain, before, note)
             part = self._next_part(stored, plain)
             try:
-                text, notes = await self._summarize_part(summarise, before, part)
+                text, notes = await self._summarize_part(before, part)
             except Exception as error:  # whatever the caller's function raises: the conversation goes on without
                 reason = f"{type(error).__name__}: {error}".removesuffix(": ")[:_LONGEST_REASON]
                 note = f"the summary could not be made ({reason}); {_message_count(plain.dropped)} left out of it"
@@ -127,12 +126,12 @@ class SummaryWindow:
         return spoken[:length]
 
     async def _summarize_part(
-        self, summarise: Summarizer, before: Summary | None, part: Sequence[StoredMessage]
+        self, before: Summary | None, part: Sequence[StoredMessage]
     ) -> tuple[str, tuple[str, ...]]:
         """Return the summary continued by *part*, and notes about it."""
         arguments = (before.text if before else "", tuple(row.message for row in part))
         async with asyncio.timeout(self._timeout):
-            text = await call_sync_or_async(summarise, *arguments, name="tellback-summary")
+            text = await call_sync_or_async(self._summarise, *arguments, name="tellback-summary")
         if not isinstance(text, str) or not text.strip():
             raise ArgumentError("summarise", text, "must return a text that is not blank")
         text = text.strip().encode("utf-8", "replace").decode()
