@@ -132,7 +132,7 @@ def expected_output(result_type: Any, capabilities: Capabilities | None, *, repa
     modes: list[OutputMode] = ["instruction"]
     if capabilities is not None and capabilities.tools and "required" in capabilities.tool_choices:
         modes.insert(0, "tool")
-    if capabilities is not None and capabilities.schema:
+    if capabilities is not None and "response_schema" in capabilities.settings:
         modes.insert(0, "schema")
     if isinstance(result_type, (str, bytes, int, float, list, dict)):
         raise ArgumentError("result_type", result_type, "a type such as a pydantic model or list[str] is needed")

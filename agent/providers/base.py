@@ -304,11 +304,6 @@ class Capabilities:
     urls: frozenset[str] = frozenset()
     remedy: str = ""
 
-    @property
-    def schema(self) -> bool:
-        """Return whether an answer can be bound to a JSON schema."""
-        return "response_schema" in self.settings
-
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:

@@ -228,7 +228,7 @@ def _content_part(block: Any) -> dict[str, Any]:
     if isinstance(block, OpaqueBlock):
         return dict(block.data)
     if isinstance(block, ImageBlock):
-        return _image_part(block)
+        return {"type": "image_url", "image_url": {"url": _address(block)}}
     if isinstance(block, DocumentBlock):
         if block.media_type == "text/plain":
             text = block.data.decode("utf-8", "replace")
@@ -241,10 +241,6 @@ def _content_part(block: Any) -> dict[str, Any]:
 
 def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _image_part(block: ImageBlock) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": _address(block)}}
 
 
 def _address(block: ImageBlock | DocumentBlock) -> str:

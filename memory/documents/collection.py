@@ -30,11 +30,6 @@ class DocumentCollection:
     partition: str
     manifest: DocumentManifest
 
-    @property
-    def is_atomic(self) -> bool:
-        """True where chunks and records change in one transaction; else an intent says what is under way."""
-        return lifecycle_of(self.memory.store) is not None
-
     @contextmanager
     def changing(self, intent: DocumentIntent) -> Iterator[None]:
         """Open a block that changes the chunks of a document and its record, whole or not at all.
@@ -64,7 +59,7 @@ class DocumentCollection:
 
         What a write has changed is read again by the next ingest, since its record tells of no content.
         """
-        if self.is_atomic or not self.manifest.intents.all():
+        if lifecycle_of(self.memory.store) is not None or not self.manifest.intents.all():
             return
         with self.memory.database.write(lock=self.partition):
             for intent in self.manifest.intents.all():

@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -37,14 +36,11 @@ class Document(LoadedDocument):
 
     *source* is its stable name: the path below the ingested folder with forward slashes, or a URI. *text* is
     all that was read, and every offset anywhere counts its characters; what lies before *body* (front matter)
-    is not cut into chunks. *pages* are (start, end) of each page in order. *content_hash* names the bytes it
-    was read from and the reader's version. *notes* say what was assumed in reading.
+    is not cut into chunks. *pages* are (start, end) of each page in order. *notes* say what was assumed in reading.
     """
 
     source: str
     media_type: str
-    content_hash: str = ""
-    modified: datetime | None = None
     _line_ends: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:

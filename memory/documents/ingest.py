@@ -224,9 +224,7 @@ class IngestRun:
             )
         content = {part.name: getattr(loaded, part.name) for part in fields(LoadedDocument)}
         content["title"] = loaded.title.strip() or PurePosixPath(source).name
-        document = Document(
-            source=source, media_type=loader.media_type, content_hash=plain_digest, modified=modified, **content
-        )
+        document = Document(source=source, media_type=loader.media_type, **content)
         record = DocumentRecord(source, location, digest, recipe, (), modified, file_state=state)
         is_new = before is None and isinstance(found, DocumentFile) and not self.again
         renamed = self._known.take_renamed(digest, recipe) if is_new else None

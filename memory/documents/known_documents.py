@@ -29,10 +29,6 @@ class KnownDocuments:
                 self._by_location.setdefault(record.location, record)
                 self._by_content.setdefault((record.digest, record.recipe), []).append(record)
 
-    def at(self, location: str) -> DocumentRecord | None:
-        """Return the record of the document that was read at *location*."""
-        return self._by_location.get(location)
-
     def renew(self, source: str, location: str) -> None:
         """Read the records called *source* and at *location* again, which somebody else has written."""
         by_source, present = self._manifest.get(source), self._manifest.at(location)
