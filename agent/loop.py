@@ -131,25 +131,13 @@ class Loop:
     middleware: Sequence[ModelMiddleware] = ()
     log_contents: bool = False
 
-    def start(
-        self,
-        request: Request,
-        context: ToolContext,
-        *,
-        shorten: Callable[[], Request | None] | None = None,
-        expected: ExpectedOutput | None = None,
-    ) -> LoopRun:
-        """Return the run that answers *request*; *context* names it, its deadline and its timer.
-
-        *shorten* is called once for a request that needs less room, if the model's window is too small for this one;
-        *expected* is the wanted type of answer.
-        """
-        return LoopRun(self, request, context, shorten, expected)
-
 
 @dataclass(slots=True)
 class LoopRun:
-    """Run of the loop: its ``events``, and its ``outcome`` so far.
+    """Run of *loop* that answers *request*: its ``events``, and its ``outcome`` so far.
+
+    *context* names it, its deadline and its timer. *shorten* is called once for a request that needs less room, if the
+    model's window is too small for this one; *expected* is the wanted type of answer.
 
     *reply* is that of the last round, once it is complete, *answer* the reply that ended the run. *paused* is the reply
     that the server wants back before it continues it. *transient* messages (nudges and repairs) are shown to the model
@@ -159,8 +147,8 @@ class LoopRun:
     loop: Loop
     request: Request
     context: ToolContext
-    shorten: Callable[[], Request | None] | None
-    expected: ExpectedOutput | None
+    shorten: Callable[[], Request | None] | None = None
+    expected: ExpectedOutput | None = None
     nudges: int = 0
     repairs: int = 0
     added: list[Message] = field(default_factory=list)

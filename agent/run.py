@@ -325,7 +325,7 @@ class AgentRun:
             return None if shorter.messages == assembled.messages else self._request(gathered, shorter)
 
         request = self._request(gathered, assembled)
-        return components.loop.start(request, context, shorten=shorten, expected=self._expected)
+        return LoopRun(components.loop, request, context, shorten, self._expected)
 
     def _assemble(self, gathered: GatheredContext, budget: int | None) -> AssembledContext:
         components, settings = self._components, self._settings

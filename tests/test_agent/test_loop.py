@@ -65,7 +65,7 @@ def loop_run(provider, *, seconds: float | None = None, tools: Toolset = TOOLS, 
     deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
     request = Request((Message.user("What is 1 + 2?"),), tools=TOOLS.specs)
     context = ToolContext(agent="ada", deadline=deadline, scope=RunScope(timer=lambda: 1.5))
-    return loop.start(request, context)
+    return LoopRun(loop, request, context)
 
 
 async def events_of(provider, **options) -> list:
@@ -283,7 +283,7 @@ async def test_a_loop_closed_at_any_event_leaves_no_stream_or_task_open() -> Non
     for place in range(total):
         provider = Watched(*replies)
         loop = Loop(provider, ToolExecutor(TOOLS))
-        async with aclosing(loop.start(Request((Message.user("?"),)), ToolContext()).events()) as events:
+        async with aclosing(LoopRun(loop, Request((Message.user("?"),)), ToolContext()).events()) as events:
             for _ in range(place + 1):
                 await anext(events)
         assert provider.open == 0, place
