@@ -299,7 +299,7 @@ class HttpProvider(ABC):
             base_url, name=model, headers=headers, key=key, hints=self._hints, client=client
         )
         if not isinstance(model, str) or not model.strip():
-            raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
+            raise ArgumentError("model", model, "the name of a model is needed; `tellback config models` lists them")
         self.model = model
         self.remote = not is_loopback(self._endpoint.url)
         """Whether requests leave this machine."""

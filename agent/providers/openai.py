@@ -42,7 +42,6 @@ from tellback.agent.providers.http_provider import (
     ProviderEndpoint,
     ReplyReader,
     bearer_header,
-    checked_base_url,
     count_or_zero,
     function_definition,
     object_field,
@@ -52,7 +51,7 @@ from tellback.agent.providers.http_provider import (
 from tellback.agent.providers.schemas import openai_schema
 from tellback.agent.results import StopReason, Usage
 from tellback.memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
-from tellback.memory.http import HttpClient, ServerEvent, safe_url
+from tellback.memory.http import HttpClient, ServerEvent
 from tellback.memory.internals import OpaqueBlock
 
 Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
@@ -470,15 +469,6 @@ class OpenAICompatibleProvider(HttpProvider):
             reasoning_field=self._reasoning_field,
         )
         return self._endpoint.events("/chat/completions", body), OpenAIChunkReader(self._endpoint)
-
-
-async def list_models(base_url: str, *, api_key: str | None = None, client: HttpClient | None = None) -> list[str]:
-    """Return the names of the models that the endpoint has, sorted."""
-    provider = OpenAICompatibleProvider(base_url, safe_url(checked_base_url(base_url)), api_key=api_key, client=client)
-    try:
-        return [model.name for model in await provider.models()]
-    finally:
-        await provider.aclose()
 
 
 def _server_at(url: str) -> Server | None:

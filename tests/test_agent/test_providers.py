@@ -32,7 +32,6 @@ from tellback.agent import (
 )
 from tellback.agent.providers.accumulator import ResponseAccumulator, collect_response
 from tellback.agent.providers.base import ToolSpec
-from tellback.agent.providers.openai import list_models
 from tellback.agent.testing import OpenAIServer, ProviderContract, RawReply, Reply, ScriptedProvider, call
 from tellback.memory import (
     DocumentBlock,
@@ -352,7 +351,8 @@ def test_a_refused_connection_is_a_provider_error_with_a_hint() -> None:
 
 def test_models_are_listed() -> None:
     with OpenAIServer(models=("small", "large")) as server:
-        assert asyncio.run(list_models(server.url, api_key=KEY)) == ["large", "small"]
+        listed = asyncio.run(OpenAICompatibleProvider(server.url, "m", api_key=KEY).models())
+    assert [model.name for model in listed] == ["large", "small"]
 
 
 def test_a_stream_without_done_is_complete_with_a_finish_reason() -> None:
