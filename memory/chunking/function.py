@@ -24,12 +24,7 @@ class FunctionChunker:
         if not callable(function):
             raise ArgumentError("function", function, "a function of a text is needed")
         self._function = function
-        self._name = name or getattr(function, "__qualname__", type(function).__qualname__)
-
-    @property
-    def fingerprint(self) -> str:
-        """The name of the function."""
-        return f"function-1/{self._name}"
+        self.fingerprint = f"function-1/{name or getattr(function, '__qualname__', type(function).__qualname__)}"
 
     def chunk(self, text: str) -> list[Chunk]:
         """As the protocol says, but for what the function leaves out and the size it keeps."""

@@ -188,12 +188,9 @@ class LoaderRegistry:
         self._isolated = isolated
         self._own = {ending.lower(): loader for ending, loader in loaders.items()}
         self._workers = WorkerPool(limits)
-        self._loaders: dict[tuple[str, bool], _FormatLoader] = {}
-
-    @property
-    def parallel(self) -> int:
+        self.parallel = self._workers.count
         """Number of files that can be parsed at once."""
-        return self._workers.count
+        self._loaders: dict[tuple[str, bool], _FormatLoader] = {}
 
     def close(self) -> None:
         """End the workers; the next file that needs one starts another."""
