@@ -6,7 +6,6 @@ async for progress in LineWriter(provider).write(memory, most_tokens=50_000):
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER
 from tellback.agent.context.control_markup import defuse
-from tellback.agent.context.model_question import ask_model
+from tellback.agent.context.model_question import ask_model, marked_text
 from tellback.agent.errors import AgentError, ArgumentError, check_count
 from tellback.agent.providers.base import ModelSettings, Provider, Request
 from tellback.agent.results import Usage
@@ -213,24 +212,22 @@ class _Case:
 
     def prompt(self) -> str:
         """Return the case as text, between marks that no text in it can hold."""
-        known = [f"- {_plain(line)}" for line in self.known]
+        known = [f"- {plain_line(line)}" for line in self.known]
         before = [_note(note, "-", _CHARACTERS_BEFORE) for note in self.before]
         new = [_note(note, number) for number, note in enumerate(self.notes, start=1)]
-        words = "\n".join([*known, *before, *new])
-        mark = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         parts = {"lines that are there": known, "notes before": before, "new notes": new}
-        shown = [text for name, texts in parts.items() if texts for text in (f"«{name} {mark}»", *texts)]
-        return "\n".join([*shown, f"«end {mark}»"])
+        return marked_text({name: "\n".join(texts) for name, texts in parts.items() if texts})
 
 
 def _note(memory: Memory, number: int | str, length: int = _CHARACTERS) -> str:
     """Return *memory* on one line, with its day and who said it."""
     moment = memory.occurred_at or memory.recorded_at
     label = ", ".join(filter(None, ("" if moment is None else f"{moment:%Y-%m-%d}", memory.speaker or memory.role)))
-    return f"{number} ({_plain(label)}): {_plain(memory.text[: 2 * length])[:length]}"
+    return f"{number} ({plain_line(label)}): {plain_line(memory.text[: 2 * length])[:length]}"
 
 
-def _plain(text: str) -> str:
+def plain_line(text: str) -> str:
+    """Return *text* on one line, control markup defused."""
     return defuse(" ".join(text.split()))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from hashlib import blake2b
 
 from tellback.agent.errors import AgentError
 from tellback.agent.providers.accumulator import ResponseAccumulator, collect_response
@@ -30,6 +31,14 @@ def counting(ledger: UsageLedger) -> Iterator[None]:
 def run_ledger() -> UsageLedger:
     """Return the ledger of the run that is reading or storing, else a new one."""
     return _LEDGER.get() or UsageLedger()
+
+
+def marked_text(parts: Mapping[str, str]) -> str:
+    """Return *parts* as one text, each below a line with its name and a mark that no text in them can hold."""
+    words = "\n".join(parts.values())
+    mark = blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()  # no text holds its own hash
+    shown = [text for name, part in parts.items() for text in (f"«{name} {mark}»", part)]
+    return "\n".join([*shown, f"«end {mark}»"])
 
 
 async def ask_model(

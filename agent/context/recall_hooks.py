@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from tellback.agent.context.rendering import unused_mark
+from tellback.agent.context.model_question import marked_text
 from tellback.agent.errors import ArgumentError
 from tellback.agent.providers.accumulator import collect_response
 from tellback.agent.providers.base import ModelSettings, Provider, Request
@@ -55,9 +55,7 @@ def recall_hooks(
         raise ArgumentError("expand", expand, "one of expand, imagine and rerank is needed")
 
     async def ask(system: str, *texts: str) -> str:
-        mark = unused_mark(texts, "\n".join(texts))
-        shown = "\n".join(f"\u00ab{number} {mark}\u00bb\n{text}" for number, text in enumerate(texts))
-        prompt = f"{shown}\n\u00abend {mark}\u00bb"
+        prompt = marked_text({str(number): text for number, text in enumerate(texts)})
         request = Request((Message.user(prompt),), system=system, settings=ModelSettings(temperature=0.0))
         return (await collect_response(provider, request)).text
 

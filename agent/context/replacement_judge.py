@@ -5,12 +5,11 @@ memory = open_memory("my.db", policies=[Agent.replacement_judge(provider)])
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tellback.agent.context.model_question import ask_model, run_ledger
+from tellback.agent.context.model_question import ask_model, marked_text, run_ledger
 from tellback.agent.errors import ArgumentError
 from tellback.agent.providers.base import Provider, Request
 from tellback.memory import Judge, Memory, Message
@@ -63,9 +62,7 @@ def _is_stated(memory: Memory) -> bool:
 
 def _case(new: Memory, older: Sequence[Memory]) -> str:
     notes = [f"older {number}{_day(old)}: {old.text[:_CHARACTERS]}" for number, old in enumerate(older, start=1)]
-    words = "\n".join([*notes, f"new{_day(new)}: {new.text[:_CHARACTERS]}"])
-    mark = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()  # no text holds its hash
-    return f"«notes {mark}»\n{words}\n«end {mark}»"
+    return marked_text({"notes": "\n".join([*notes, f"new{_day(new)}: {new.text[:_CHARACTERS]}"])})
 
 
 def _day(memory: Memory) -> str:

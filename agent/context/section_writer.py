@@ -8,14 +8,12 @@ async for progress in SectionWriter(provider).write(knowledge, most_tokens=50_00
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from tellback.agent.context.control_markup import defuse
-from tellback.agent.context.line_writer import LineEstimate, LineProgress, parse_lines
-from tellback.agent.context.model_question import ask_model
+from tellback.agent.context.line_writer import LineEstimate, LineProgress, parse_lines, plain_line
+from tellback.agent.context.model_question import ask_model, marked_text
 from tellback.agent.errors import AgentError, ArgumentError, check_count
 from tellback.agent.providers.base import ModelSettings, Provider, Request
 from tellback.agent.usage import UsageLedger
@@ -118,11 +116,5 @@ def _prompt(batch: Sequence[Section]) -> str:
     for number, section in enumerate(batch, start=1):
         first, text = section[0], "\n".join(passage.text for passage in section)
         place = " > ".join(dict.fromkeys(filter(None, (first.title or first.document, *first.heading))))
-        shown.append(f"{number} ({_plain(place)}): {_plain(text[: 2 * _CHARACTERS])[:_CHARACTERS]}")
-    words = "\n".join(shown)
-    mark = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"«sections {mark}»\n{words}\n«end {mark}»"
-
-
-def _plain(text: str) -> str:
-    return defuse(" ".join(text.split()))
+        shown.append(f"{number} ({plain_line(place)}): {plain_line(text[: 2 * _CHARACTERS])[:_CHARACTERS]}")
+    return marked_text({"sections": "\n".join(shown)})

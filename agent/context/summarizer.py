@@ -5,11 +5,10 @@ window = SummaryWindow(TokenWindow(4000, counter), summarizer(provider))
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from tellback.agent.context.model_question import ask_model, run_ledger
+from tellback.agent.context.model_question import ask_model, marked_text, run_ledger
 from tellback.agent.errors import ArgumentError, check_count
 from tellback.agent.providers.base import Provider, Request
 from tellback.memory import Message
@@ -37,9 +36,7 @@ def summarizer(provider: Provider, *, words: int = 300) -> Callable[[str, Sequen
     async def summarize(so_far: str, messages: Sequence[Message]) -> str:
         ledger = run_ledger()
         for transcript in _transcript_parts(messages):
-            digest = hashlib.blake2b(f"{so_far}\0{transcript}".encode(), digest_size=8)
-            mark = digest.hexdigest()  # no text holds its own hash
-            text = f"«minutes {mark}»\n{so_far or '(none yet)'}\n«said {mark}»\n{transcript}\n«end {mark}»"
+            text = marked_text({"minutes": so_far or "(none yet)", "said": transcript})
             request = Request((Message.user(text),), system=system)
             so_far = (await ask_model(provider, request, ledger, purpose="summary")).strip()
         return so_far
