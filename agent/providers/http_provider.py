@@ -14,7 +14,7 @@ from contextlib import aclosing, contextmanager
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from tellback.agent.errors import ArgumentError, ContextOverflow, ProviderError, UnreadableToolCall
+from tellback.agent.errors import ArgumentError, ContextOverflow, ProviderError, UnreadableToolCall, shorten
 from tellback.agent.providers.base import (
     Capabilities,
     Delta,
@@ -126,8 +126,7 @@ class ProviderEndpoint:
         fields = error if isinstance(error, dict) else {"message": error}
         message, kind = fields.get("message"), fields.get("type") or fields.get("code")
         words = (message if isinstance(message, str) else "no reason given").split()
-        line = redact_key(" ".join(words), self.key)
-        line = line if len(line) <= _COMPLAINT_LENGTH else line[: _COMPLAINT_LENGTH - 1] + "…"
+        line = shorten(redact_key(" ".join(words), self.key), _COMPLAINT_LENGTH)
         searched = f"{line} {kind}" if isinstance(kind, str) else line
         problem = f"failed in the middle of the reply: {line}"
         if _CONTEXT_OVERFLOW.search(searched):
