@@ -62,10 +62,6 @@ from tellback.vectorstore.types import Compaction, Finding
 DEFAULT_SCHEMA: Final = "tellback"
 _BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _VERSIONS: Final = "SELECT coalesce(sum(version), 0)::bigint FROM components"
-_UNREACHED: Final = (
-    "the rows are deleted; their bytes stay in the server's files until it uses the room again (compact clears it),"
-    " and in its write-ahead log, its replicas and its backups for as long as those are kept"
-)
 _NO_FILE: Final = (-1, -1)
 _LONGEST_NAME: Final = 63
 _UNDONE: Final = itertools.count()
@@ -79,6 +75,13 @@ class PostgresDatabase:
     extension ``vector``; ``pool_size``, how many connections are open at most; ``busy_timeout``, how many seconds a
     call waits for one of them, for a server that starts anew, or for a lock.
     """
+
+    lasting: Final = True
+    unreached: Final = (
+        "the rows are deleted; their bytes stay in the server's files until it uses the room again (compact clears it),"
+        " and in its write-ahead log, its replicas and its backups for as long as those are kept"
+    )
+    dialect: Dialect = POSTGRES
 
     def __init__(
         self,
@@ -108,21 +111,6 @@ class PostgresDatabase:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def lasting(self) -> bool:
-        """Return True."""
-        return True
-
-    @property
-    def unreached(self) -> str:
-        """As ``Database.unreached``."""
-        return _UNREACHED
-
-    @property
-    def dialect(self) -> Dialect:
-        """As ``Database.dialect``."""
-        return POSTGRES
 
     def attach(self, component: Component) -> None:
         """As ``Database.attach``; however many processes begin at once, each step runs once."""

@@ -61,6 +61,10 @@ class SqliteDatabase:
     written and every ``write`` raises ``StorageUnwritable``. A call waits *busy_timeout* seconds for a lock.
     """
 
+    lasting: Final = True
+    unreached: Final = ""
+    dialect: Dialect = SQLITE
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -95,11 +99,6 @@ class SqliteDatabase:
             raise
 
     @property
-    def lasting(self) -> bool:
-        """Return True."""
-        return True
-
-    @property
     def identity(self) -> str:
         """Random name of the file, made with it; a copy has the same."""
         return self._birth.identity
@@ -108,16 +107,6 @@ class SqliteDatabase:
     def read_only(self) -> bool:
         """Return whether the file can only be read."""
         return self._transactions.read_only
-
-    @property
-    def unreached(self) -> str:
-        """Return an empty text."""
-        return ""
-
-    @property
-    def dialect(self) -> Dialect:
-        """As ``Database.dialect``."""
-        return SQLITE
 
     def attach(self, component: Component) -> None:
         """As ``Database.attach``.

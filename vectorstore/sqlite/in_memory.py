@@ -38,6 +38,11 @@ class InMemoryDatabase:
     *image* has the tables that it begins with, of ``copy_tables``; it is closed.
     """
 
+    lasting: Final = False  # unless a store saves a copy of it
+    read_only: Final = False
+    unreached: Final = ""
+    dialect: Dialect = SQLITE
+
     def __init__(
         self,
         *,
@@ -56,7 +61,7 @@ class InMemoryDatabase:
         else:
             _copy(image, self._connection)
             image.close()
-        self._identity = read_fact(self._connection, "identity") or ""
+        self.identity = read_fact(self._connection, "identity") or ""
         self._connection.set_commit_hook(_refuse_commit)
         self._components: dict[str, Component] = {}
         self._held = NamedLocks()
@@ -68,31 +73,6 @@ class InMemoryDatabase:
         self._saved_erasures = None if image is None else 0
         for component in components:
             self.attach(component)
-
-    @property
-    def lasting(self) -> bool:
-        """Return False: it ends with the process, unless a store saves a copy of it."""
-        return False
-
-    @property
-    def identity(self) -> str:
-        """As ``Database.identity``."""
-        return self._identity
-
-    @property
-    def read_only(self) -> bool:
-        """Return False: it can always be written."""
-        return False
-
-    @property
-    def unreached(self) -> str:
-        """Return an empty text."""
-        return ""
-
-    @property
-    def dialect(self) -> Dialect:
-        """As ``Database.dialect``."""
-        return SQLITE
 
     def attach(self, component: Component) -> None:
         """As ``Database.attach``."""

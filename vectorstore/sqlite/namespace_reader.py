@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from tellback.vectorstore.types import Entry, SearchMode, Vector
 class MemoryNamespaceReader:
     """Implements ``NamespaceReader`` over a read transaction. Matrices together stay within *matrix_limit* bytes."""
 
+    in_memory: Final = True
+
     def __init__(
         self,
         connection: Connection,
@@ -36,11 +39,6 @@ class MemoryNamespaceReader:
         self._head = head
         self._loaded: LoadedIndex | None = None
         self.matrix_limit = matrix_limit
-
-    @property
-    def in_memory(self) -> bool:
-        """Return True."""
-        return True
 
     def cursor(self) -> int:
         """Return the namespace's write number."""
