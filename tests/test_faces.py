@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAZY_FACES = [
     "tellback.vectorstore",
     "tellback.vectorstore.internals",
+    "tellback.vectorstore.testing",
     "tellback.memory",
     "tellback.memory.internals",
     "tellback.memory.http",
@@ -25,16 +26,15 @@ LAZY_FACES = [
     "tellback.memory.onnx",
     "tellback.agent",
     "tellback.agent.mcp",
+    "tellback.agent.testing",
 ]
 FACES = [
     *LAZY_FACES,
     "tellback.vectorstore.postgres",
     "tellback.vectorstore.sqlite",
-    "tellback.vectorstore.testing",
     "tellback.memory.testing",
     "tellback.agent.callables",
     "tellback.agent.durable",
-    "tellback.agent.testing",
 ]
 LIMITS = {"tellback.vectorstore": 60, "tellback.memory": 90, "tellback.agent": 70, "tellback.memory.internals": 100}
 """How many names a face may have: those that programs import, and the internal one."""

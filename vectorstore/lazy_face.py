@@ -19,15 +19,16 @@ class LazyFace:
     """Names of *package*, as its stub lists them.
 
     A package takes ``names`` for its ``__all__``, ``load`` for its ``__getattr__`` and ``list`` for its ``__dir__``.
-    With *hints*, calls with an unknown keyword name the one that was meant (``call_hints``).
+    With *hints*, calls with an unknown keyword name the one that was meant (``call_hints``). Where a module is missing
+    that *extra* brings, ``MissingExtra`` is raised.
 
     In a checkout on Python's path ``memory`` can be imported beside ``tellback.memory``: it then has the names of that
     one, and no modules, so that no class exists twice.
     """
 
-    def __init__(self, package: str, *, hints: bool = True) -> None:
+    def __init__(self, package: str, *, hints: bool = True, extra: str | None = None) -> None:
         self._package = package
-        self._hints = hints
+        self._hints, self._extra = hints, extra
         if not package.startswith("tellback."):
             sys.modules[package].__path__ = []
         spec = sys.modules[package].__spec__
@@ -46,7 +47,14 @@ class LazyFace:
         if not self._package.startswith("tellback."):
             value: object = getattr(import_module(f"tellback.{self._package}"), name)
         else:
-            value = getattr(import_module(self.modules[name]), name)
+            try:
+                value = getattr(import_module(self.modules[name]), name)
+            except ModuleNotFoundError as error:
+                if self._extra is None:
+                    raise
+                from tellback.vectorstore.errors import MissingExtra
+
+                raise MissingExtra(f"{self._package}.{name}", self._extra) from error
         if self._hints:
             from tellback.vectorstore.call_hints import with_hints
 

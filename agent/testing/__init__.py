@@ -3,44 +3,13 @@
 Only the contract needs pytest, which ``pip install '.[dev]'`` brings.
 """
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
-from tellback.agent.testing.scripted import Reply, ScriptedProvider, call, mark_in, shown_items
-from tellback.agent.testing.servers import (
-    AnthropicServer,
-    OllamaServer,
-    OpenAIServer,
-    RawReply,
-    RecordedRequest,
-    ScriptedServer,
-)
+from typing import Final
 
-if TYPE_CHECKING:
-    from tellback.agent.testing.provider_contract import ProviderContract
+from tellback.vectorstore.lazy_face import LazyFace as _LazyFace
 
-__all__ = [
-    "AnthropicServer",
-    "OllamaServer",
-    "OpenAIServer",
-    "ProviderContract",
-    "RawReply",
-    "RecordedRequest",
-    "Reply",
-    "ScriptedProvider",
-    "ScriptedServer",
-    "call",
-    "mark_in",
-    "shown_items",
-]
-
-
-def __getattr__(name: str) -> object:
-    if name != "ProviderContract":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from tellback.agent.testing.provider_contract import ProviderContract
-    except ModuleNotFoundError as error:
-        from tellback.vectorstore import MissingExtra
-
-        raise MissingExtra(f"{__name__}.{name}", "dev") from error
-    return ProviderContract
+_FACE: Final = _LazyFace(__name__, hints=False, extra="dev")
+__all__ = _FACE.names
+__getattr__ = _FACE.load
+__dir__ = _FACE.list
