@@ -29,7 +29,7 @@ from tellback.vectorstore.index.bm25 import BM25_B, BM25_K1, bm25_shares, decode
 from tellback.vectorstore.index.vectors import Ranking, top_k_ranking
 from tellback.vectorstore.postgres.connection import PostgresConnection
 from tellback.vectorstore.postgres.database import PostgresDatabase
-from tellback.vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, json_array
+from tellback.vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, json_array, rows_of_keys
 from tellback.vectorstore.sqlite.entry_reader import ids_by_key, namespace_key, parse_entry, read_space, rows_by_key
 from tellback.vectorstore.sqlite.index_cache import NamespaceHead
 from tellback.vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
@@ -351,9 +351,8 @@ class SearchIndexReader:
     def passing(self, keys: NDArray[np.int64], where: FilterNode) -> NDArray[np.bool_]:
         """Return which of *keys* are of an entry that passes."""
         condition, values = self._connection.dialect.condition(self._connection, self._head.key, where)
-        sql = f"SELECT e.key FROM {self._connection.dialect.wanted_keys} entries AS e ON e.key = wanted.value"
-        bound = (json_array(keys.tolist()), self._head.key, *values)
-        rows = fetch_all(self._connection, f"{sql} WHERE e.namespace = ? AND ({condition})", bound)
+        entries = f"entries AS e ON e.key = wanted.value WHERE e.namespace = ? AND ({condition})"
+        rows = rows_of_keys(self._connection, "e.key", entries, keys.tolist(), self._head.key, *values)
         return np.isin(keys, np.array([key for (key,) in rows], dtype=np.int64))
 
     def nearest(
@@ -395,22 +394,12 @@ class SearchIndexReader:
 
     def terms_of(self, keys: Sequence[int]) -> list[tuple[tuple[str, ...], ...]]:
         """Return the terms of *keys*."""
-        dialect = self._connection.dialect
-        rows = fetch_all(
-            self._connection,
-            f"SELECT f.key, f.sequence, f.context_length FROM {dialect.wanted_keys}"
-            " forward AS f ON f.key = wanted.value",
-            (json_array(list(keys)),),
-        )
+        columns, forward = "f.key, f.sequence, f.context_length", "forward AS f ON f.key = wanted.value"
+        rows = rows_of_keys(self._connection, columns, forward, keys)
         sequences = {key: (np.frombuffer(blob, dtype="<i4"), length) for key, blob, length in rows}
         used = sorted({0}.union(*(numbers.tolist() for numbers, _ in sequences.values())) - {0})
-        names = fetch_all(
-            self._connection,
-            f"SELECT t.number, t.term FROM {dialect.wanted_keys} terms AS t ON t.namespace = ? AND t.number"
-            " = wanted.value",
-            (json_array(used), self._head.key),
-        )
-        name_of: dict[int, str] = dict(names)
+        terms = "terms AS t ON t.namespace = ? AND t.number = wanted.value"
+        name_of: dict[int, str] = dict(rows_of_keys(self._connection, "t.number, t.term", terms, used, self._head.key))
         return [decode_terms(*sequences[key], name_of.__getitem__) if key in sequences else ((),) for key in keys]
 
     def df(self, terms: Sequence[str]) -> list[int]:
@@ -554,13 +543,11 @@ class SearchIndexReader:
         scores = np.zeros(len(keys))
         if not weights or not len(keys):
             return scores
-        rows = fetch_all(
-            self._connection,
-            f"SELECT p.term, p.key, p.count, p.length FROM {self._connection.dialect.wanted_keys}"
-            " postings AS p ON p.namespace = ? AND p.key = wanted.value"
-            " AND p.term IN (SELECT jsonb_array_elements_text(?::jsonb)::int)",
-            (json_array(keys.tolist()), self._head.key, json_array([weight.number for weight in weights])),
-        )
+        postings = "postings AS p ON p.namespace = ? AND p.key = wanted.value"
+        postings += " AND p.term IN (SELECT jsonb_array_elements_text(?::jsonb)::int)"
+        bound = (self._head.key, json_array([weight.number for weight in weights]))
+        columns = "p.term, p.key, p.count, p.length"
+        rows = [*rows_of_keys(self._connection, columns, postings, keys.tolist(), *bound)]
         if not rows:
             return scores
         average = self._average()

@@ -55,6 +55,12 @@ def iterate_rows(connection: Connection, sql: str, values: Sequence[Any] = ()) -
     return iter(connection.execute(sql, tuple(values)))
 
 
+def rows_of_keys(connection: Connection, columns: str, tables: str, keys: Sequence[int], *values: Any) -> Iterator[Row]:
+    """Return *columns* of *tables*, joined with the ``wanted.value`` of each of *keys*; *values* are bound behind."""
+    sql = f"SELECT {columns} FROM {connection.dialect.wanted_keys} {tables}"
+    return iterate_rows(connection, sql, (json_array(list(keys)), *values))
+
+
 def fetch_first(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Row | None:
     """Return the first row, None where there is none."""
     row: Row | None = connection.execute(sql, tuple(values)).fetchone()

@@ -23,15 +23,23 @@ from tellback.vectorstore.database import Connection, Database, Dialect
 from tellback.vectorstore.errors import DamageError, VectorStoreError
 from tellback.vectorstore.filters import FilterNode
 from tellback.vectorstore.ordered_scan import ScanPosition, scan_position
-from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows, json_array
+from tellback.vectorstore.sqlite.connection import (
+    Row,
+    fetch_all,
+    fetch_first,
+    fetch_one,
+    iterate_rows,
+    json_array,
+    rows_of_keys,
+)
 from tellback.vectorstore.sqlite.dialect import SQLITE
 from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from tellback.vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
 
-_ROWS_SQL = (
-    "SELECT e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
-    " FROM {} LEFT JOIN vectors AS v ON v.key = e.key"
+_ROW_COLUMNS: Final = (
+    "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
 )
+_WITH_VECTORS: Final = " LEFT JOIN vectors AS v ON v.key = e.key"
 IS_PENDING = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
@@ -132,11 +140,7 @@ def stored_entries_query(connection: Connection, namespace: str, ids: Iterable[s
 
 def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
     """Return the rows of *keys* by key, for ``parse_entry``; a missing or damaged one raises ``DamageError``."""
-    rows = fetch_all(
-        connection,
-        _ROWS_SQL.format(f"{connection.dialect.wanted_keys} entries AS e ON e.key = wanted.value"),
-        (json_array(list(keys)),),
-    )
+    rows = rows_of_keys(connection, _ROW_COLUMNS, f"entries AS e ON e.key = wanted.value{_WITH_VECTORS}", keys)
     rows_found = {row[0]: _check_row(row) for row in rows}
     if missing := [key for key in keys if key not in rows_found]:
         raise DamageError([Finding("entries", _MISSING_ENTRY, str(missing[0]))])
@@ -145,8 +149,7 @@ def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
 
 def ids_by_key(connection: Connection, keys: Sequence[int]) -> list[str]:
     """Return the ids of *keys* in that order; a missing entry raises ``DamageError``."""
-    sql = f"SELECT e.key, e.id FROM {connection.dialect.wanted_keys} entries AS e ON e.key = wanted.value"
-    id_of: dict[int, str] = dict(iterate_rows(connection, sql, (json_array(list(keys)),)))
+    id_of: dict[int, str] = dict(rows_of_keys(connection, "e.key, e.id", "entries AS e ON e.key = wanted.value", keys))
     if missing := [key for key in keys if key not in id_of]:
         raise DamageError([Finding("entries", _MISSING_ENTRY, str(missing[0]))])
     return [id_of[key] for key in keys]
@@ -154,11 +157,9 @@ def ids_by_key(connection: Connection, keys: Sequence[int]) -> list[str]:
 
 def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
     """Return the entries of *ids* in that order, None where there is none."""
-    rows = iterate_rows(
-        connection,
-        _ROWS_SQL.format(f"{connection.dialect.wanted_texts} entries AS e ON e.namespace = ? AND e.id = wanted.value"),
-        (json_array(list(dict.fromkeys(ids))), namespace),
-    )
+    tables = f"{connection.dialect.wanted_texts} entries AS e ON e.namespace = ? AND e.id = wanted.value{_WITH_VECTORS}"
+    bound = (json_array(list(dict.fromkeys(ids))), namespace)
+    rows = iterate_rows(connection, f"SELECT {_ROW_COLUMNS} FROM {tables}", bound)
     row_of = {row[1]: row for row in rows}
     return [checked_entry(row_of[id]) if id in row_of else None for id in ids]
 
@@ -190,7 +191,8 @@ def _checked_entries(
 ) -> list[Entry]:
     rows = iterate_rows(
         connection,
-        f"{_ROWS_SQL.format('entries AS e')} WHERE e.namespace = ? AND {condition} ORDER BY {order} LIMIT ?",
+        f"SELECT {_ROW_COLUMNS} FROM entries AS e{_WITH_VECTORS}"
+        f" WHERE e.namespace = ? AND {condition} ORDER BY {order} LIMIT ?",
         (namespace, *values, size),
     )
     return [checked_entry(row) for row in rows]
@@ -254,11 +256,7 @@ def vector_blocks(
     if namespace is not None:
         rows = iterate_rows(connection, f"SELECT {columns} FROM vectors AS v WHERE v.namespace = ?", (namespace,))
     else:
-        rows = iterate_rows(
-            connection,
-            f"SELECT {columns} FROM {connection.dialect.wanted_keys} vectors AS v ON v.key = wanted.value",
-            (json_array(list(keys)),),
-        )
+        rows = rows_of_keys(connection, columns, "vectors AS v ON v.key = wanted.value", keys)
     total = 0
     while block := list(islice(rows, _LOAD_BLOCK)):
         block_keys, norms, checksums, blobs = zip(*block, strict=True)

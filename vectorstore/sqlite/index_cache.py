@@ -25,7 +25,7 @@ from tellback.vectorstore.database import Connection
 from tellback.vectorstore.errors import DamageError
 from tellback.vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
 from tellback.vectorstore.index.namespace_index import NamespaceIndex
-from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
+from tellback.vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows, rows_of_keys
 from tellback.vectorstore.sqlite.entry_reader import (
     check_tallies,
     parse_entry,
@@ -306,13 +306,8 @@ class NamespaceIndexCache:
         return True
 
     def _apply(self, connection: Connection, loaded: LoadedIndex, changed: list[int]) -> None:
-        index, changed_json = loaded.index, json.dumps(changed)
-        rows = fetch_all(
-            connection,
-            f"SELECT e.key, e.id, e.metadata FROM {connection.dialect.wanted_keys}"
-            " entries AS e ON e.key = wanted.value",
-            (changed_json,),
-        )
+        index, entries = loaded.index, "entries AS e ON e.key = wanted.value"
+        rows = [*rows_of_keys(connection, "e.key, e.id, e.metadata", entries, changed)]
         current = [key for key, _, _ in rows]
         for key in set(changed).difference(current):
             index.remove(key)
@@ -328,12 +323,8 @@ class NamespaceIndexCache:
             for key in pending:
                 index.put_vector(key, None)
         if index.has_terms:
-            forward = fetch_all(
-                connection,
-                f"SELECT f.key, f.sequence, f.context_length FROM {connection.dialect.wanted_keys}"
-                " forward AS f ON f.key = wanted.value",
-                (changed_json,),
-            )
+            columns, terms = "f.key, f.sequence, f.context_length", "forward AS f ON f.key = wanted.value"
+            forward = [*rows_of_keys(connection, columns, terms, changed)]
             _check_forward_keys([key for key, _, _ in forward], current)
             # read once, so only for a row that uses them: entries that were deleted again leave terms behind
             fresh = _new_terms(connection, loaded) if forward else {}
