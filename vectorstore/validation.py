@@ -16,7 +16,7 @@ from typing import Final, TypeGuard
 from tellback.vectorstore.distance import as_vector, stack_plain_vectors
 from tellback.vectorstore.errors import ArgumentError, SpaceNotReady
 from tellback.vectorstore.json_values import check_text, is_plain_text, plain_json
-from tellback.vectorstore.types import Entry, Metric, SearchMode, Space, SpaceMigration, Vector, VectorLike
+from tellback.vectorstore.types import Entry, Metadata, Metric, SearchMode, Space, SpaceMigration, Vector, VectorLike
 
 _canonical_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
 NO_SPACE: Final = (
@@ -54,6 +54,11 @@ def check_name(value: object, argument: str, *, empty: bool) -> str:
 def check_namespace(value: object) -> str:
     """Return a namespace if it is one; the empty one is the default."""
     return check_name(value, "namespace", empty=True)
+
+
+def check_after(after: str | None) -> str | None:
+    """Return the id after which a scan begins; it may be empty and need not exist."""
+    return None if after is None else check_name(after, "after", empty=True)
 
 
 def _listed(values: object, argument: str, items: str) -> list[object]:
@@ -135,6 +140,14 @@ def check_metadata(value: object, argument: str) -> str:
     if not (type(value) is dict or isinstance(value, Mapping)):  # to ask an abstract class is slow
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
     return _canonical_json(plain_json(value, argument))
+
+
+def check_patches(metadata: Mapping[str, Metadata]) -> dict[str, str]:
+    """Return the metadata to be written as JSON text, by id."""
+    return {
+        check_name(id, "metadata", empty=False): check_metadata(value, f"metadata[{id!r}]")
+        for id, value in metadata.items()
+    }
 
 
 def check_entries(batch: Sequence[object], start: int, space: Space | None) -> list[CheckedEntry]:

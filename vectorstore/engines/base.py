@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from tellback.vectorstore.errors import ArgumentError
-from tellback.vectorstore.types import Cursor, Entry, Metadata, ProgressCallback
-from tellback.vectorstore.validation import CheckedEntry, check_expect, check_metadata, check_name, entry_batches
+from tellback.vectorstore.types import Cursor, Entry, ProgressCallback
+from tellback.vectorstore.validation import CheckedEntry, check_expect, entry_batches
 
 PAGE_SIZE: Final = 256
 """Entries read at once."""
@@ -54,19 +54,6 @@ def read_pages(read: Callable[[str | None, int], Sequence[Entry]], after: str | 
     while page := read(last, PAGE_SIZE):
         yield from page
         last = page[-1].id
-
-
-def check_after(after: str | None) -> str | None:
-    """Return the id after which a scan begins; it may be empty and need not exist."""
-    return None if after is None else check_name(after, "after", empty=True)
-
-
-def check_patches(metadata: Mapping[str, Metadata]) -> dict[str, str]:
-    """Return the metadata to be written as JSON text, by id."""
-    return {
-        check_name(id, "metadata", empty=False): check_metadata(value, f"metadata[{id!r}]")
-        for id, value in metadata.items()
-    }
 
 
 def check_cursor(since: Cursor | None, namespace: str) -> int | None:

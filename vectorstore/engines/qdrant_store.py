@@ -29,7 +29,7 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.call_hints import with_hints
 from tellback.vectorstore.distance import as_vector, as_vectors, exact_scores, prepare_rows
-from tellback.vectorstore.engines.base import PAGE_SIZE, check_after, check_patches, read_pages, write_batches
+from tellback.vectorstore.engines.base import PAGE_SIZE, read_pages, write_batches
 from tellback.vectorstore.engines.qdrant_filter import FIELDS, qdrant_condition
 from tellback.vectorstore.errors import (
     ArgumentError,
@@ -58,12 +58,14 @@ from tellback.vectorstore.types import (
 from tellback.vectorstore.validation import (
     NO_SPACE,
     CheckedEntry,
+    check_after,
     check_entries,
     check_expect,
     check_ids,
     check_k,
     check_min_score,
     check_namespace,
+    check_patches,
     check_search_mode,
     check_space,
     check_vectors,

@@ -17,9 +17,7 @@ from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.database import Connection, Database
 from tellback.vectorstore.engines.base import (
     PAGE_SIZE,
-    check_after,
     check_cursor,
-    check_patches,
     read_pages,
     searched,
     write_batches,
@@ -54,6 +52,7 @@ from tellback.vectorstore.types import (
 )
 from tellback.vectorstore.validation import (
     CheckedEntry,
+    check_after,
     check_entries,
     check_expect,
     check_fields,
@@ -62,6 +61,7 @@ from tellback.vectorstore.validation import (
     check_migration_vectors,
     check_namespace,
     check_namespaces,
+    check_patches,
     check_search_mode,
     check_space,
     check_vectors,

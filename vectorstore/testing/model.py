@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tellback.vectorstore import validation
 from tellback.vectorstore.analyzer import Analyzer
-from tellback.vectorstore.distance import as_vector
+from tellback.vectorstore.distance import as_vector, as_vectors
 from tellback.vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
 from tellback.vectorstore.filters import And, filter_tree, matches_filter
 from tellback.vectorstore.json_values import check_text
@@ -117,11 +117,7 @@ class ModelStore:
     ) -> int:
         """As ``VectorStore.patch``."""
         name = self._name(namespace)
-        checked = {
-            validation.check_name(id, "metadata", empty=False): validation.check_metadata(data, f"metadata[{id!r}]")
-            for id, data in metadata.items()
-        }
-        present = self._present(name, checked, expect)
+        present = self._present(name, validation.check_patches(metadata), expect)
         for id, text in present.items():
             self._write(name, replace(self._entries_of(name)[id], metadata=json.loads(text)))
         return len(present)
@@ -131,11 +127,7 @@ class ModelStore:
     ) -> int:
         """As ``VectorStore.put_vectors``."""
         name = self._name(namespace)
-        checked = {
-            validation.check_name(id, "vectors", empty=False): self._vector(vector, f"vectors[{id!r}]")
-            for id, vector in vectors.items()
-        }
-        present = self._present(name, checked, expect)
+        present = self._present(name, validation.check_vectors(vectors, self.space), expect)
         for id, vector in present.items():
             before = self._entries_of(name)[id]
             self._write(name, replace(before, vector=vector, no_vector=None), revision=before.revision)
@@ -169,7 +161,10 @@ class ModelStore:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        matching, query = self._matching(namespace, where), self._vector(vector, "vector")
+        matching = self._matching(namespace, where)
+        if self.space is None:
+            raise ArgumentError("vector", vector, "the store has no space yet, so it has no vectors")
+        query = as_vector(vector, self.space.dimension, self.space.metric, argument="vector")
         least = validation.check_min_score(min_score)
         embedded = {id: entry.vector for id, entry in matching.items() if entry.vector is not None}
         scores = {id: self._score(stored, query) for id, stored in embedded.items()}
@@ -190,9 +185,7 @@ class ModelStore:
         self._name(namespace), filter_tree(where), validation.check_k(k), validation.check_min_score(min_score)
         if self.space is None:
             raise ArgumentError("vectors", vectors, "the store has no space yet")
-        if isinstance(vectors, np.ndarray) and vectors.ndim != 2:
-            raise ArgumentError("vectors", vectors, "a matrix of one row per question is needed")
-        queries = [self._vector(vector, f"vectors[{i}]") for i, vector in enumerate(vectors)]
+        queries = as_vectors(vectors, self.space.dimension, self.space.metric, argument="vectors")
         options: dict[str, Any] = {"where": where, "min_score": min_score, "namespace": namespace}
         return [self.search(query, k, **options) for query in queries]
 
@@ -217,7 +210,7 @@ class ModelStore:
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``; here it is a snapshot."""
         matching = self._matching(namespace, where)
-        start = None if after is None else validation.check_name(after, "after", empty=True)
+        start = validation.check_after(after)
         found = [matching[id] for id in sorted(matching) if start is None or id > start]
         return iter([_copy_entry(entry) for entry in found if _in_embedding_state(entry, embedded)])
 
@@ -273,11 +266,6 @@ class ModelStore:
         """Return the *values* of entries that exist, if all revisions are as expected."""
         self._expect(name, validation.check_expect(expect))
         return {id: value for id, value in values.items() if id in self._entries_of(name)}
-
-    def _vector(self, value: VectorLike, argument: str) -> Vector:
-        if self.space is None:
-            raise ArgumentError(argument, value, "the store has no space yet, so it has no vectors")
-        return as_vector(value, self.space.dimension, self.space.metric, argument=argument)
 
     def _terms(self, entry: Entry) -> list[str]:
         sentences = self._analyzer.sentences(entry.text)
