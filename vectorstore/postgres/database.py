@@ -219,7 +219,7 @@ class PostgresDatabase:
             prepare()
         with self.read() as connection:
             tables = [name for (name,) in connection.execute(POSTGRES.tables)]
-        self.run_alone(*(f"VACUUM FULL {_quoted(self.schema, table)}" for table in tables))
+        self.run_alone(*(f"VACUUM FULL {quoted(self.schema, table)}" for table in tables))
         return Compaction(before, self._size(), pending=False)
 
     def run_alone(self, *statements: str) -> None:
@@ -359,7 +359,7 @@ class PostgresDatabase:
             connection.prepare_threshold = None
         where = "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
         extension = connection.execute(where).fetchone()
-        path = ", ".join(_quoted(name) for name in (self.schema, *(extension or ())))
+        path = ", ".join(quoted(name) for name in (self.schema, *(extension or ())))
         settings = tenant_settings(self._tenant) if self._tenant is not None else {}
         settings |= {"search_path": path, "lock_timeout": str(max(int(self._busy_timeout * 1000), 1))}
         self._pooled_settings = _set_sql(settings, in_transaction=True)
@@ -377,7 +377,7 @@ class PostgresDatabase:
             if (encoding := raw.info.parameter_status("server_encoding")) != "UTF8":
                 needed = f"a database in UTF8 is needed, this one is in {encoding}: CREATE DATABASE … ENCODING 'UTF8'"
                 raise ArgumentError("address", self.place, f"{needed} TEMPLATE template0")
-            known = raw.execute("SELECT to_regclass(%s) IS NOT NULL", (_quoted(self.schema, "file_facts"),)).fetchone()
+            known = raw.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted(self.schema, "file_facts"),)).fetchone()
             if known == (True,):
                 return
             with raw.transaction():
@@ -511,7 +511,8 @@ class ServerAddress:
         return cls(conninfo, place, schema, size, timeout, tenant)
 
 
-def _quoted(*names: str) -> str:
+def quoted(*names: str) -> str:
+    """Return a name as SQL has it, behind that of its schema where a statement runs without our search path."""
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 

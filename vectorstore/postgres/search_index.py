@@ -26,13 +26,20 @@ from tellback.vectorstore.database import Connection, VectorBytes
 from tellback.vectorstore.errors import ArgumentError, VectorStoreError
 from tellback.vectorstore.filters import FilterNode, matches_everything
 from tellback.vectorstore.index.bm25 import BM25_B, BM25_K1, bm25_shares, decode_terms, idf
-from tellback.vectorstore.index.vectors import Ranking, top_k_ranking
+from tellback.vectorstore.index.vectors import Ranking
 from tellback.vectorstore.postgres.connection import PostgresConnection
-from tellback.vectorstore.postgres.database import PostgresDatabase
+from tellback.vectorstore.postgres.database import PostgresDatabase, quoted
 from tellback.vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, json_array, rows_of_keys
-from tellback.vectorstore.sqlite.entry_reader import ids_by_key, namespace_key, parse_entry, read_space, rows_by_key
+from tellback.vectorstore.sqlite.entry_reader import (
+    READ_FACT,
+    ids_by_key,
+    namespace_key,
+    parse_entry,
+    read_space,
+    rows_by_key,
+)
 from tellback.vectorstore.sqlite.index_cache import NamespaceHead
-from tellback.vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
+from tellback.vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key, ranking_of_keys
 from tellback.vectorstore.types import Entry, Finding, Metric, SearchMode, Space, Vector
 
 IndexKind: TypeAlias = Literal["vector", "halfvec"]
@@ -155,8 +162,7 @@ def build_search_index(database: PostgresDatabase, namespace: str, kind: IndexKi
         for statement in _TABLES:
             connection.execute(statement)
         for (role,) in fetch_all(connection, _WRITERS):
-            quoted = '"' + role.replace('"', '""') + '"'
-            connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON search_indexes, postings TO {quoted}")
+            connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON search_indexes, postings TO {quoted(role)}")
         if fetch_first(connection, _IS_SEPARATED):
             for name in ("search_indexes", "postings"):
                 connection.execute(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY")
@@ -176,14 +182,14 @@ def build_search_index(database: PostgresDatabase, namespace: str, kind: IndexKi
         _mark(connection, key, "")
     if space is not None and vectors:
         _build_vectors(database, namespace, key, space, kind, vectors)
-    database.run_alone(*(f"VACUUM (ANALYZE) {_named(database, name)}" for name in ("postings", "vectors")))
+    database.run_alone(*(f"VACUUM (ANALYZE) {quoted(database.schema, name)}" for name in ("postings", "vectors")))
     return next(index for index in search_indexes(database) if index.namespace == namespace)
 
 
 def _build_vectors(
     database: PostgresDatabase, namespace: str, key: int, space: Space, kind: IndexKind, sql: str
 ) -> None:
-    drop = f"DROP INDEX CONCURRENTLY IF EXISTS {_named(database, _index_name(key))}"
+    drop = f"DROP INDEX CONCURRENTLY IF EXISTS {quoted(database.schema, _index_name(key))}"
     try:
         database.run_alone(drop, _BUILD_MEMORY, sql)
         with database.write(lock=namespace) as connection:
@@ -200,14 +206,14 @@ def drop_search_index(database: PostgresDatabase, namespace: str) -> bool:
     """Drop the index of *namespace*; return whether there was one."""
     with database.read() as connection:
         key = namespace_key(connection, namespace)
-        if key is None or _kind_of(connection, key) is None:
+        if key is None or fetch_first(connection, READ_FACT, (_fact(key),)) is None:
             return False
     with database.write(lock=namespace) as connection:
         connection.execute("DELETE FROM store_facts WHERE name = ?", (_fact(key),))
         _remove_postings(connection, key)
         is_last = fetch_first(connection, "SELECT 1 FROM search_indexes LIMIT 1") is None
-    index = _named(database, _index_name(key))
-    database.run_alone(f"DROP INDEX CONCURRENTLY IF EXISTS {index}", f"VACUUM {_named(database, 'postings')}")
+    index = quoted(database.schema, _index_name(key))
+    database.run_alone(f"DROP INDEX CONCURRENTLY IF EXISTS {index}", f"VACUUM {quoted(database.schema, 'postings')}")
     if is_last:
         with database.write() as connection:
             if fetch_first(connection, "SELECT 1 FROM search_indexes LIMIT 1") is None:
@@ -263,22 +269,12 @@ def _mark(connection: Connection, key: int, kind: str) -> None:
     )
 
 
-def _kind_of(connection: Connection, key: int) -> str | None:
-    row = fetch_first(connection, "SELECT value FROM store_facts WHERE name = ?", (_fact(key),))
-    return None if row is None else row[0]
-
-
 def _fact(key: int) -> str:
     return f"index {key}"
 
 
 def _index_name(key: int) -> str:
     return f"entries_hnsw_{key}"
-
-
-def _named(database: PostgresDatabase, name: str) -> str:
-    """Return a name with its schema, for statements outside of a transaction: a pooler keeps no search path."""
-    return '"' + database.schema.replace('"', '""') + f'".{name}'
 
 
 def _index_sql(table: str, key: int, space: Space, kind: IndexKind) -> str:
@@ -386,7 +382,7 @@ class SearchIndexReader:
         keys = self._pruned(weights, k, where)
         if keys is None:
             keys = self._best(weights, k, where)
-        return self._ranked(keys, self._scores(weights, keys), k)
+        return ranking_of_keys(self._connection, keys.tolist(), self._scores(weights, keys), k)
 
     def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
         """Return BM25 of *keys*."""
@@ -438,7 +434,8 @@ class SearchIndexReader:
             count *= _WIDER
         if len(keys) < min(k, self._head.entries):
             return SqlVectorSearch(connection, space, key, where).nearest(query, k, min_score)
-        return self._ranked(keys, exact_scores_by_key(connection, space, query, keys.tolist()), k, min_score)
+        scores = exact_scores_by_key(connection, space, query, keys.tolist())
+        return ranking_of_keys(connection, keys.tolist(), scores, k, min_score)
 
     def _best(self, weights: Sequence[TermWeight], k: int, where: FilterNode) -> NDArray[np.int64]:
         """Return the keys of the *k* best that pass, and of those that may equal the last, by all postings."""
@@ -491,12 +488,6 @@ class SearchIndexReader:
             return keys, scores
         passing = self.passing(keys, where)
         return keys[passing], scores[passing]
-
-    def _ranked(
-        self, keys: NDArray[np.int64], scores: NDArray[np.float64], k: int, min_score: float | None = None
-    ) -> Ranking:
-        ids = dict(zip(keys.tolist(), ids_by_key(self._connection, keys.tolist()), strict=True))
-        return top_k_ranking(keys, scores, k, ids.__getitem__, min_score)
 
     def _frequencies(self, terms: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Return number and document frequency of those of *terms* that are in use."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tellback.vectorstore.database import Connection, VectorBytes
 from tellback.vectorstore.distance import exact_scores, prepare_rows
 from tellback.vectorstore.filters import And, FilterNode
-from tellback.vectorstore.index.vectors import Ranking
+from tellback.vectorstore.index.vectors import Ranking, top_k_ranking
 from tellback.vectorstore.sqlite.connection import fetch_all, iterate_rows
 from tellback.vectorstore.sqlite.entry_reader import ids_by_key, vector_blocks
 from tellback.vectorstore.types import Metric, Space, Vector
@@ -47,16 +47,10 @@ class SqlVectorSearch:
 
     def nearest(self, query: Vector, k: int, min_score: float | None) -> Ranking:
         """Return (key, score) of the *k* nearest rows, best first, ties by id. *query* is raw float32."""
-        if k == 0:
-            return []
-        keys = self._candidates(query, k)
-        if not keys:
+        if k == 0 or not (keys := self._candidates(query, k)):
             return []
         scores = exact_scores_by_key(self._connection, self._space, query, keys)
-        ids = dict(zip(keys, ids_by_key(self._connection, keys), strict=True))
-        ranked = sorted(zip(keys, scores.tolist(), strict=True), key=lambda match: (-match[1], ids[match[0]]))
-        matches = ranked if min_score is None else [match for match in ranked if match[1] >= min_score]
-        return matches[:k]
+        return ranking_of_keys(self._connection, keys, scores, k, min_score)
 
     def _candidates(self, query: Vector, k: int) -> list[int]:
         error = relative_rounding(self._space.dimension)
@@ -116,6 +110,14 @@ class SqlVectorSearch:
 def relative_rounding(dimension: int) -> float:
     """Return a safe relative bound of float32 rounding in a sum of *dimension* products (with a factor of four)."""
     return 4 * (dimension + 16) * 2.0**-24
+
+
+def ranking_of_keys(
+    connection: Connection, keys: list[int], scores: NDArray[np.float64], k: int, min_score: float | None = None
+) -> Ranking:
+    """Return (key, score) of the *k* best of *keys*, best first, ties by id; *k* is at least 1."""
+    ids = dict(zip(keys, ids_by_key(connection, keys), strict=True))
+    return top_k_ranking(np.array(keys, dtype=np.int64), scores, k, ids.__getitem__, min_score)
 
 
 def exact_scores_by_key(connection: Connection, space: Space, query: Vector, keys: list[int]) -> NDArray[np.float64]:
