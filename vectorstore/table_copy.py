@@ -82,19 +82,15 @@ def _begin(identity: str, target: Database, parts: Sequence[Component]) -> None:
 
 def _copy_table(reader: Connection, target: Database, table: str) -> None:
     """Copy what comes after the last key that *target* has; a table without keys as a whole."""
-    keys = _keys(reader, table)
+    keys = key_names(reader, table)
     with target.read() as connection:
         last = _last_key(connection, table, keys) if keys else None
-    columns = _columns(reader, table)
+    columns = column_names(reader, table)
     insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-    if keys:
-        for batch in _batches(reader, table, last):
-            with target.write() as writer:
-                writer.executemany(insert, batch)
-        return
-    with target.write() as writer:
-        writer.execute(f"DELETE FROM {table}")
-        for batch in _batches(reader, table, None):
+    for batch in _batches(reader, table, last):
+        with target.write() as writer:
+            if not keys:
+                writer.execute(f"DELETE FROM {table}")
             writer.executemany(insert, batch)
 
 
@@ -118,8 +114,8 @@ def _sum(connection: Connection, table: str) -> tuple[int, int]:
 
 
 def _batches(connection: Connection, table: str, after: Sequence[Any] | None) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows after a key in the order of the keys; those of a table without keys at once."""
-    columns, keys = _columns(connection, table), _keys(connection, table)
+    """Yield the rows after a key in the order of the keys; those of a table without keys at once, if none, too."""
+    columns, keys = column_names(connection, table), key_names(connection, table)
     select = f"SELECT {', '.join(columns)} FROM {table}"
     vector = columns.index("vector") if table in _VECTOR_TABLES else None
     places = [columns.index(key) for key in keys]
@@ -132,7 +128,7 @@ def _batches(connection: Connection, table: str, after: Sequence[Any] | None) ->
         else:
             query = f"{select} WHERE ({names}) > ({marks}) ORDER BY {names} LIMIT {_BATCH}"
             rows = connection.execute(query, after).fetchall()
-        if not rows:
+        if keys and not rows:
             return
         after = [rows[-1][place] for place in places]
         yield rows if vector is None else [_with_vector(row, vector) for row in rows]
@@ -144,11 +140,13 @@ def _with_vector(row: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     return (*row[:place], VectorBytes(row[place]), *row[place + 1 :])
 
 
-def _columns(connection: Connection, table: str) -> list[str]:
+def column_names(connection: Connection, table: str) -> list[str]:
+    """Return the names of the columns of *table*, in order; none where it does not exist."""
     return [str(name) for (name,) in connection.execute(connection.dialect.columns, (table,))]
 
 
-def _keys(connection: Connection, table: str) -> list[str]:
+def key_names(connection: Connection, table: str) -> list[str]:
+    """Return the names of the columns of the primary key of *table*, in order."""
     return [str(name) for (name,) in connection.execute(connection.dialect.primary_key, (table,))]
 
 

@@ -40,6 +40,7 @@ from tellback.vectorstore.sqlite.files import (
 )
 from tellback.vectorstore.sqlite.integrity import verify_file
 from tellback.vectorstore.sqlite.migrations import component_versions
+from tellback.vectorstore.table_copy import column_names, key_names
 from tellback.vectorstore.types import Finding, SalvagedTable, SalvageReport
 
 
@@ -150,9 +151,9 @@ class DamagedFile:
     def tables(self, target: SqliteConnection) -> Iterator[SalvagedTable]:
         """Yield each table that was read, with the number of its rows in *target* and of those lost."""
         for table, problems in self._problems.items():
-            if not problems and not _columns(self._connection, table):
+            if not problems and not column_names(self._connection, table):
                 continue  # the file is of a version that did not have it
-            (saved,) = fetch_one(target, f"SELECT count(*) FROM {table}") if _columns(target, table) else (0,)
+            (saved,) = fetch_one(target, f"SELECT count(*) FROM {table}") if column_names(target, table) else (0,)
             counted, refused = self._count(table), problems.total() - problems[_UNREADABLE] - problems[_NOT_TEXT]
             lost = None if counted is None else max(counted - saved, refused, 0)
             reasons = tuple(problems) if problems or lost == 0 else (_LEFT_OUT,)
@@ -162,7 +163,7 @@ class DamagedFile:
         """As ``SalvageSource.rows``."""
         self._problems.setdefault(table, Counter())
         try:
-            if not _columns(self._connection, table):
+            if not column_names(self._connection, table):
                 return
             ((without_rowid,),) = self.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (table,)).fetchall()
             if without_rowid:
@@ -181,8 +182,8 @@ class DamagedFile:
         self, target: Connection, table: str, check: Callable[[Mapping[str, Any]], str | None] | None = None
     ) -> None:
         """As ``SalvageSource.copy``."""
-        known = _columns(target, table)
-        columns = [name for name in _columns(self._connection, table) if name in known]
+        known = column_names(target, table)
+        columns = [name for name in column_names(self._connection, table) if name in known]
         names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
         for row in self.rows(table, names):
             try:
@@ -202,7 +203,7 @@ class DamagedFile:
 
     def _rowid_rows(self, table: str, columns: str, last_key: int) -> Iterator[Row]:
         seen: set[int] = set()
-        for row in _readable_rows(_DamagedTable(self._connection, table, f"rowid, {columns}", "rowid", self.lose)):
+        for row in _readable_rows(_DamagedTable(self._connection, table, columns, self.lose)):
             seen.add(row[0])
             yield row[1:]
         # A damaged page header can end a scan of the table without an error, while rows can still be looked up.
@@ -231,8 +232,7 @@ class DamagedFile:
 
     def _keyed_rows(self, table: str, columns: str) -> Iterator[Row]:
         """Yield the rows of a table without row numbers: from both ends, and where that fails, by other indexes."""
-        sql = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
-        key = [name for (name,) in self.execute(sql, (table,))]
+        key = key_names(self._connection, table)
         names, seen = ", ".join(key), set[Row]()
         for down in ("", " DESC"):
             order = ", ".join(name + down for name in key)
@@ -283,11 +283,6 @@ class DamagedFile:
         return max(counts, default=None)
 
 
-def _columns(connection: Connection, table: str) -> list[str]:
-    """Return the names of the columns of *table*; none where it does not exist."""
-    return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-
-
 _FEW_KEYS, _MOST_KEYS = 100_000, 10_000_000
 """Keys looked up one by one where the last key is unknown, and the most where it is known."""
 _FAILED_LOOKUPS_LIMIT = 1000
@@ -336,19 +331,12 @@ class _ReadFailure(NamedTuple):
 class _DamagedTable:
     """Reader of one damaged table, which is given up after *tries* more failed reads."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        table: str,
-        columns: str,
-        key: str,
-        lose: Callable[[str, str], object],
-    ) -> None:
+    def __init__(self, connection: Connection, table: str, columns: str, lose: Callable[[str, str], object]) -> None:
         self.tries = _FAILED_READS_LIMIT
         self._table, self._lose = table, lose
         self._seen: set[int] = set()
         self._connection = connection
-        select = f"SELECT {key}, {columns} FROM {table} WHERE {key} BETWEEN ? AND ? ORDER BY {key}"
+        select = f"SELECT rowid, {columns} FROM {table} WHERE rowid BETWEEN ? AND ? ORDER BY rowid"
         self._up, self._down, self._one = select, f"{select} DESC", f"{select} LIMIT 1"
 
     def read(self, low: int, high: int, *, down: bool = False) -> Generator[Row, None, _ReadFailure | None]:
@@ -372,7 +360,7 @@ class _DamagedTable:
                 key, row_hash = number + step, hash((str(number), row))
                 if row_hash not in self._seen:
                     self._seen.add(row_hash)
-                    yield row[1:]
+                    yield row
         except _DAMAGE_ERRORS:
             self.tries -= 1
             self._lose(self._table, _UNREADABLE)
