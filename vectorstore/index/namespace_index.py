@@ -81,24 +81,13 @@ class NamespaceIndex:
         id = self._id_of.pop(key)
         if self._key_of.get(id) == key:  # the id may already stand for a newer entry
             del self._key_of[id]
-        if self._columns is not None:
-            self._columns.swap_delete(row)
-        if self.matrix is not None:
-            self.matrix.swap_delete(row)
-        if self._terms is not None:
-            self._terms.swap_delete(row)
-
-    def key_of(self, id: str) -> int | None:
-        """Return the key of an id."""
-        return self._key_of.get(id)
+        for part in (self._columns, self.matrix, self._terms):
+            if part is not None:
+                part.swap_delete(row)
 
     def keys_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
         """Return the keys of *ids*, -1 where there is none."""
         return np.fromiter(map(self._key_of.get, ids, itertools.repeat(-1)), dtype=np.int64, count=len(ids))
-
-    def id_of(self, key: int) -> str:
-        """Return the id of a key."""
-        return self._id_of[key]
 
     def ids_of(self, keys: Sequence[int]) -> list[str]:
         """Return the ids of *keys*."""

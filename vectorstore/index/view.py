@@ -150,7 +150,7 @@ class IndexView:
         """Ids and scores of the *n* nearest, best first."""
         query = self._query(vector)[np.newaxis]
         check_k(n, "n")
-        reader, node = self._opened(where, namespace)
+        node, reader = filter_tree(where), self._reader(namespace)
         if reader is None:
             return []
         return _ids_with_scores(reader, reader.nearest(query, n, node, None, self._search)[0])
@@ -176,7 +176,7 @@ class IndexView:
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
         """Return which of *ids* exist and match *where*."""
         names = check_ids(ids)
-        reader, node = self._opened(where, namespace)
+        node, reader = filter_tree(where), self._reader(namespace)
         if reader is None or not names:
             return np.zeros(len(names), dtype=np.bool_)
         return reader.passing(reader.keys_of(names), node)
@@ -227,7 +227,7 @@ class IndexView:
     ) -> list[list[Match]]:
         check_k(k)
         check_min_score(min_score)
-        reader, node = self._opened(where, namespace)
+        node, reader = filter_tree(where), self._reader(namespace)
         if reader is None or k == 0 or not len(queries):
             return [[] for _ in queries]
         return [_read_matches(reader, ranking) for ranking in reader.nearest(queries, k, node, min_score, search)]
@@ -236,7 +236,7 @@ class IndexView:
         self, query: str, k: int, where: Filter | None, namespace: str
     ) -> tuple[NamespaceReader | None, Ranking]:
         check_text(query, "query")
-        reader, node = self._opened(where, namespace)
+        node, reader = filter_tree(where), self._reader(namespace)
         if reader is None or k == 0:
             return None, []
         return reader, reader.matching(self._analyzer.terms(query), k, node)
@@ -257,10 +257,6 @@ class IndexView:
             present = keys >= 0
             scores[present] = score(reader, keys[present].tolist())
         return scores
-
-    def _opened(self, where: Filter | None, namespace: str) -> tuple[NamespaceReader | None, FilterNode]:
-        node = filter_tree(where)
-        return self._reader(namespace), node
 
     def _reader(self, namespace: str) -> NamespaceReader | None:
         name = check_namespace(namespace)
