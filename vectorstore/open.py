@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tellback.vectorstore.engines.postgres_store import PostgresStore
     from tellback.vectorstore.engines.sqlite_store import SqliteStore
     from tellback.vectorstore.engines.table_store import TableStore
-    from tellback.vectorstore.protocol import VectorStore
 
     class _Options(TypedDict, total=False):
         space: Space | None
@@ -97,7 +96,14 @@ def open_store(
             path, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
         )
     if scheme == "qdrant":
-        return cast("SqliteStore", _open_qdrant(url, space, analyzer, fields, matrix_limit, search))
+        for name, value in (("fields", fields), ("matrix_limit", matrix_limit)):
+            if value is not None:
+                raise ArgumentError(name, value, "a store on Qdrant has none; leave it out")
+        try:
+            from tellback.vectorstore.engines.qdrant_store import QdrantStore
+        except ImportError as error:
+            raise MissingExtra("a store on Qdrant", "qdrant") from error
+        return cast("SqliteStore", QdrantStore(url, space=space, analyzer=analyzer, search=search))
     if scheme in ("postgresql", "postgres") and rest.startswith("//"):
         try:
             from tellback.vectorstore.engines.postgres_store import PostgresStore
@@ -112,24 +118,6 @@ def open_store(
     if scheme in ("numpy", "sqlite"):
         raise ArgumentError("url", url, f"{needed}: three slashes before the path, four before an absolute one")
     raise ArgumentError("url", url, f"{needed}; {short_repr(scheme)} is not a store this version has")
-
-
-def _open_qdrant(
-    url: str,
-    space: Space | None,
-    analyzer: Analyzer | None,
-    fields: Sequence[str] | None,
-    matrix_limit: int | None,
-    search: SearchMode | str,
-) -> VectorStore:
-    for name, value in (("fields", fields), ("matrix_limit", matrix_limit)):
-        if value is not None:
-            raise ArgumentError(name, value, "a store on Qdrant has none; leave it out")
-    try:
-        from tellback.vectorstore.engines.qdrant_store import QdrantStore
-    except ImportError as error:
-        raise MissingExtra("a store on Qdrant", "qdrant") from error
-    return QdrantStore(url, space=space, analyzer=analyzer, search=search)
 
 
 def salvage_store(

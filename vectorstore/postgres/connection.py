@@ -77,11 +77,6 @@ class PostgresRows:
     def __init__(self, rows: Iterable[Any]) -> None:
         self._rows = iter(rows)
 
-    @classmethod
-    def of(cls, cursor: psycopg.Cursor[Any]) -> PostgresRows:
-        """Return the rows that *cursor* has."""
-        return cls(cursor.fetchall() if cursor.description is not None else ())
-
     def __iter__(self) -> Iterator[Any]:
         return self._rows
 
@@ -129,7 +124,7 @@ class PostgresConnection:
         """As ``Connection.execute``."""
         if sql == READ_FACT and not values[0].startswith("index "):
             if self._facts is None:
-                self._facts = dict(self._send((FACTS_QUERY, [()])).fetchall())
+                self._facts = dict(self._send((FACTS_QUERY, [()]))[-1].fetchall())
             return PostgresRows([(self._facts[values[0]],)] if values[0] in self._facts else ())
         if _FACTS in sql:
             self._facts = None
@@ -139,11 +134,11 @@ class PostgresConnection:
         if self._waits and _returns_nothing(sql):
             self._waiting.append((postgres_sql(sql), [tuple(values)]))
             return PostgresRows(())
-        cursor = self._send((postgres_sql(sql), [values]))
+        cursor = self._send((postgres_sql(sql), [values]))[-1]
         if self._is_snapshot and cursor.rowcount == 1:  # it is asked for again by other parts of a call
             self._ahead[question] = cursor.fetchall()
             return PostgresRows(self._ahead[question])
-        return PostgresRows.of(cursor)
+        return PostgresRows(cursor.fetchall() if cursor.description is not None else ())
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> PostgresRows:
         """As ``Connection.executemany``, all rows on one way to the server."""
@@ -157,7 +152,7 @@ class PostgresConnection:
         keys = [(sql, tuple(values)) for sql, values in reads]
         if not keys:
             return
-        cursors = self._send_all(*((postgres_sql(sql), [values]) for sql, values in keys))
+        cursors = self._send(*((postgres_sql(sql), [values]) for sql, values in keys))
         self._ahead = {key: cursor.fetchall() for key, cursor in zip(keys, cursors, strict=True)}
 
     def changes(self) -> int:
@@ -196,18 +191,14 @@ class PostgresConnection:
     def flush(self) -> None:
         """Send what waits."""
         if self._waiting:
-            self._send_all()
+            self._send()
 
     def commit(self) -> None:
         """Send what waits, and the end of the transaction, on one way."""
         self._send(("COMMIT", [()]))
 
-    def _send(self, *last: tuple[str, Sequence[Sequence[Any]]]) -> psycopg.Cursor[Any]:
-        """Send what waits and then *last*, in their order; return the cursor of the last statement."""
-        return self._send_all(*last)[-1]
-
-    def _send_all(self, *last: tuple[str, Sequence[Sequence[Any]]]) -> list[psycopg.Cursor[Any]]:
-        """As ``_send``; return the cursors of *last*."""
+    def _send(self, *last: tuple[str, Sequence[Sequence[Any]]]) -> list[psycopg.Cursor[Any]]:
+        """Send what waits and then *last*, in their order; return the cursors of *last*."""
         statements, self._waiting = [*self._waiting, *last], []
         cursors = [self._cursor(sql) for sql, _ in statements]
         with self.raw.pipeline() if len(statements) > 1 else nullcontext():

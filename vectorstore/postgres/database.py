@@ -292,7 +292,8 @@ class PostgresDatabase:
         while True:
             raw = self._pool.take(end)
             try:
-                begin = [statements[0], *self._settings_of(raw), *statements[1:], _VERSIONS]
+                settings = [self._pooled_settings] if raw.prepare_threshold is None else []  # behind a pooler
+                begin = [statements[0], *settings, *statements[1:], _VERSIONS]
                 has_store = "store" in self._components
                 with raw.pipeline():
                     cursors = [raw.execute(statement) for statement in begin]
@@ -366,10 +367,6 @@ class PostgresDatabase:
         with connection.transaction() if is_pooled else nullcontext():
             connection.execute(_set_sql(settings, in_transaction=is_pooled))
             register_values(connection)
-
-    def _settings_of(self, connection: psycopg.Connection[Any]) -> list[str]:
-        """Return the statement that a transaction of *connection* has to begin with: none, but behind a pooler."""
-        return [self._pooled_settings] if connection.prepare_threshold is None else []
 
     def _set_up(self) -> None:
         """Make the schema with its first tables where it is missing; one process does it, others wait for it."""
