@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tellback.vectorstore.errors import FilterError, short_repr
 from tellback.vectorstore.json_values import JSON_DEPTH_LIMIT, check_text, is_number, json_equal, plain_json
@@ -44,6 +44,7 @@ FILTER_NESTING_LIMIT = 100
 """Greatest depth of filters nested in filters."""
 
 LEAF_OPERATORS = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists", "$contains")
+_NEGATED_OPERATORS: Final = {"$ne": "$eq", "$nin": "$in"}
 _BRANCH_OPERATORS = ("$and", "$or", "$not")
 ORDER_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 """The comparison of a value with a bound, by operator of order."""
@@ -72,7 +73,10 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Condition of one operator on one field; *value* is a copy of what was given, in plain JSON types."""
+    """Condition of one operator on one field; *value* is a copy of what was given, in plain JSON types.
+
+    ``$ne``, ``$nin`` and ``{"$exists": False}`` are ``Not`` of the operator that they negate.
+    """
 
     field: str
     operator: str
@@ -102,14 +106,10 @@ def condition_holds(operator: str, operand: Any, present: bool, value: Any) -> b
     match operator:
         case "$eq":
             return present and json_equal(value, operand)
-        case "$ne":
-            return not (present and json_equal(value, operand))
         case "$in":
             return present and _any_equal(value, operand)
-        case "$nin":
-            return not (present and _any_equal(value, operand))
         case "$exists":
-            return (present and value is not None) is operand
+            return present and value is not None
         case "$contains":
             return present and _contains(value, operand)
         case "$gt" | "$gte" | "$lt" | "$lte":
@@ -239,7 +239,13 @@ def _parse_operators(field: str, operators: Mapping[Any, Any], path: str, depth:
                 raise FilterError(inner, operand, "$not below a field takes operators; $ne takes a value")
             nodes.append(Not(_parse_operators(field, operand, inner, depth - 1)))
         elif operator in LEAF_OPERATORS:
-            nodes.append(Condition(field, operator, _check_operand(operator, operand, inner)))
+            value = _check_operand(operator, operand, inner)
+            if operator in _NEGATED_OPERATORS:
+                nodes.append(Not(Condition(field, _NEGATED_OPERATORS[operator], value)))
+            elif operator == "$exists":
+                nodes.append(Condition(field, operator, True) if value else Not(Condition(field, operator, True)))
+            else:
+                nodes.append(Condition(field, operator, value))
         elif operator in _BRANCH_OPERATORS:
             raise FilterError(inner, operand, f"{operator} belongs above fields, as a list of filters")
         elif isinstance(operator, str) and operator.startswith("$"):

@@ -198,9 +198,16 @@ def test_members_of_an_enumeration_are_stored_as_their_plain_values() -> None:
 def test_condition_holds_distinguishes_a_missing_field_from_null() -> None:
     assert not leaf_holds("$eq", None, False, None)
     assert leaf_holds("$eq", None, True, None)
-    assert leaf_holds("$exists", False, False, None)
-    assert leaf_holds("$exists", False, True, None)
-    assert leaf_holds("$ne", None, False, None)
+    assert not leaf_holds("$exists", True, False, None)
+    assert not leaf_holds("$exists", True, True, None)
+
+
+@pytest.mark.parametrize("operators", [{"$exists": False}, {"$ne": 1}, {"$nin": [1]}], ids=str)
+def test_a_negated_operator_is_parsed_as_not_and_holds_for_a_missing_field(operators: dict) -> None:
+    node = filter_tree({"a": operators})
+    assert isinstance(node, Not)
+    assert matches_filter(node, {})
+    assert not matches_filter(node, {"a": 1})
 
 
 def test_condition_holds_with_an_unknown_operator_raises_filter_error() -> None:

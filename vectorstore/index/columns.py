@@ -98,7 +98,6 @@ def _exact_float(value: float) -> float | None:
 
 
 _MISSING: Final = 0
-_NEGATED_OPERATORS: Final = {"$ne": "$eq", "$nin": "$in"}
 _COMPARED_SINGLY: Final = 4
 """Up to so many numbers are compared one by one, more are looked up in a table."""
 _UNUSED_VALUES_LIMIT: Final = 1000
@@ -138,8 +137,6 @@ class Column:
 
     def passing(self, leaf: Condition) -> NDArray[np.bool_]:
         """Return which rows pass one leaf."""
-        if leaf.operator in _NEGATED_OPERATORS:
-            return ~self.passing(Condition(leaf.field, _NEGATED_OPERATORS[leaf.operator], leaf.value))
         if leaf.operator == "$eq":
             return self._rows_with_codes(self._equal(leaf.value))
         if leaf.operator == "$in":
@@ -147,8 +144,7 @@ class Column:
             nested = (n for n in self._nested if condition_holds("$in", leaf.value, True, self._values[n]))
             return self._rows_with_codes([*plain, *nested])
         if leaf.operator == "$exists":
-            present = ~self._rows_with_codes({_MISSING, *self._equal(None)})
-            return present if leaf.value else ~present
+            return ~self._rows_with_codes({_MISSING, *self._equal(None)})
         if leaf.operator in ORDER_OPERATORS:
             return self._ordering.answers(leaf.operator, leaf.value)[self._numbers.rows]
         answers = [condition_holds(leaf.operator, leaf.value, True, value) for value in self._values]

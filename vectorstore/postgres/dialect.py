@@ -114,12 +114,6 @@ def _tree_sql(node: FilterNode, values: list[Any]) -> Iterator[str]:
             yield f"({joint.join(parts) or empty})"
         case Not(inner):
             yield f"(NOT {''.join(_tree_sql(inner, values))})"
-        case Condition(field, "$ne", value):
-            yield from _tree_sql(Not(Condition(field, "$eq", value)), values)
-        case Condition(field, "$nin", value):
-            yield from _tree_sql(Not(Condition(field, "$in", value)), values)
-        case Condition(field, "$exists", False):
-            yield from _tree_sql(Not(Condition(field, "$exists", True)), values)
         case Condition(field, operator, value):
             found = "tellback_field(tellback_json(e.metadata), ?)" if "." in field else "tellback_json(e.metadata) -> ?"
             test, bound = _test_sql(operator, value)

@@ -26,7 +26,6 @@ SQL_VALUES_LIMIT: Final = 20
 
 _SQL_INTEGERS: Final = range(-(2**63), 2**63)
 _SQL_COMPARISONS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-_NEGATED_OPERATORS: Final = {"$ne": "$eq", "$nin": "$in"}
 _JSON_TYPES: Final = {None: "'null'", True: "'true'", False: "'false'"}
 
 
@@ -73,10 +72,6 @@ class _ConditionWriter:
                 return f"({' OR '.join(self.node(inner) for inner in nodes)})" if nodes else "FALSE"
             case Not(inner):
                 return f"(NOT {self.node(inner)})"
-            case Condition(field, operator, value) if operator in _NEGATED_OPERATORS:
-                return f"(NOT {self.node(Condition(field, _NEGATED_OPERATORS[operator], value))})"
-            case Condition(field, "$exists", False):
-                return f"(NOT {self.node(Condition(field, '$exists', True))})"
             case Condition():
                 return self.leaf(node)
 
