@@ -47,23 +47,15 @@ _COUNTS = ("chunks", "embedded", "pending", "forgotten", "erased")
 _NO_READABLE_DOCUMENT = "no readable document there; `tellback ingest --help` names the formats that are read"
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_SELECTION_PANEL: Final = "Which files of a folder"
 _SHOWN_SOURCES: Final = 5
 IncludeOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="GLOB", help="Only these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL),
+    list[str] | None, typer.Option(metavar="GLOB", help="Only these, as in .gitignore; repeatable.")
 ]
 ExcludeOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="GLOB", help="Not these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL),
+    list[str] | None, typer.Option(metavar="GLOB", help="Not these, as in .gitignore; repeatable.")
 ]
-MaxSizeOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="None larger, such as 10M.", rich_help_panel=_SELECTION_PANEL)
-]
-NoIgnoreOption: TypeAlias = Annotated[
-    bool,
-    typer.Option("--no-ignore", help="Do not follow .gitignore and .ignore.", rich_help_panel=_SELECTION_PANEL),
-]
+MaxSizeOption: TypeAlias = Annotated[str | None, typer.Option(metavar="SIZE", help="None larger, such as 10M.")]
+NoIgnoreOption: TypeAlias = Annotated[bool, typer.Option("--no-ignore", help="Do not follow .gitignore and .ignore.")]
 
 
 def ingest(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tellback.agent.assistant.importers.tables import TableFormat, TableReport
     from tellback.agent.assistant.wiring import OpenedMemory
 
-_TABLE_PANEL = "Of CSV and JSON Lines: which column holds what"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
@@ -48,15 +46,9 @@ class ImportOptions:
     mine: Annotated[
         bool, typer.Option("--mine", help="The export is your own: its trust and conversations come too. Asks first.")
     ] = False
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="COLUMN", help="The words.", rich_help_panel=_TABLE_PANEL)
-    ] = None
-    time: Annotated[
-        str | None, typer.Option("--time", metavar="COLUMN", help="When.", rich_help_panel=_TABLE_PANEL)
-    ] = None
-    tags: Annotated[
-        str | None, typer.Option("--tags", metavar="COLUMN", help="Tags.", rich_help_panel=_TABLE_PANEL)
-    ] = None
+    text: Annotated[str | None, typer.Option("--text", metavar="COLUMN", help="The words.")] = None
+    time: Annotated[str | None, typer.Option("--time", metavar="COLUMN", help="When.")] = None
+    tags: Annotated[str | None, typer.Option("--tags", metavar="COLUMN", help="Tags.")] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken.")] = False
     yes: YesOption = False
     quiet: QuietOption = False

@@ -34,29 +34,20 @@ ScopeOption: TypeAlias = Annotated[
 ]
 FullOption: TypeAlias = Annotated[bool, typer.Option("--full", help="Texts and ids whole, not shortened.")]
 YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-_DOCUMENTS_PANEL = "Which documents"
 SourceOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="A file, a folder, or a pattern; repeatable.", rich_help_panel=_DOCUMENTS_PANEL),
+    list[str] | None, typer.Option(metavar="NAME", help="A file, a folder, or a pattern; repeatable.")
 ]
-TypeOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TYPE", help="pdf, markdown, …; repeatable.", rich_help_panel=_DOCUMENTS_PANEL),
-]
+TypeOption: TypeAlias = Annotated[list[str] | None, typer.Option(metavar="TYPE", help="pdf, markdown, …; repeatable.")]
 ModifiedSinceOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Files that changed since then.", rich_help_panel=_DOCUMENTS_PANEL),
+    str | None, typer.Option(metavar="TIME", help="Files that changed since then.")
 ]
 ModifiedUntilOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Files that did not change after it.", rich_help_panel=_DOCUMENTS_PANEL),
+    str | None, typer.Option(metavar="TIME", help="Files that did not change after it.")
 ]
 IntoCollectionOption: TypeAlias = Annotated[
     str, typer.Option("--collection", metavar="NAME", help="Collection that the documents belong to.")
 ]
-CollectionOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of this collection only.", rich_help_panel=_DOCUMENTS_PANEL)
-]
+CollectionOption: TypeAlias = Annotated[str | None, typer.Option(metavar="NAME", help="Of this collection only.")]
 TagOption: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
 ]
