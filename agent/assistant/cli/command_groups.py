@@ -51,7 +51,7 @@ ROOT_COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "restore": "backup:restore",
         "doctor": "doctor:doctor",
         "reembed": "reembed:reembed",
-        "export": "export_import:export",
+        "export": "export:export",
         "import": "imports:import_files",
     },
     _HIDDEN: {

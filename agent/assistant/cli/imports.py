@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from tellback.agent.assistant.cli.command_context import global_options, opened_memory, run
 from tellback.agent.assistant.cli.documents import ingest
 from tellback.agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE
-from tellback.agent.assistant.cli.export_import import ImportMode, TrustName, import_own_export
+from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.cli.options import JsonOption, QuietOption, YesOption, with_options
 from tellback.agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
+from tellback.agent.assistant.cli.prompts import confirm_or_exit
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.clients.transcript import ConversationSource
     from tellback.agent.assistant.importers.tables import TableFormat, TableReport
     from tellback.agent.assistant.wiring import OpenedMemory
+    from tellback.memory.internals import BackfillReport, ImportReport
+
+_REASON_LINE_LIMIT = 20
+_MINE_QUESTION = (
+    "what it calls your words will count as your own, over what tools and documents say; its pinned memories are shown "
+    "to the assistant always; its conversations and log come too. Did you make this file yourself?"
+)
+_FOLDED_FROM = 2
+"""Lines with the same reason above which they are printed as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +48,11 @@ class ImportOptions:
         typer.Option("--from", metavar="NAME", help="What FILE is of, where it is not recognised; or a client."),
     ] = None
     mode: Annotated[
-        ImportMode,
+        Literal["merge", "upsert"],
         typer.Option(help="Of tellback's export: keep what is here, or correct it by the file."),
     ] = "merge"
     trust: Annotated[
-        TrustName | None,
+        Literal["user", "assistant", "tool", "document"] | None,
         typer.Option(help="Of an export or a table: the most trust in it; 'user' if a table's words are your own."),
     ] = None
     mine: Annotated[
@@ -92,16 +104,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
         )
     elif name == TELLBACK:
         for file in files:
-            import_own_export(
-                context,
-                file,
-                mode=options.mode,
-                trust=options.trust,
-                mine=options.mine,
-                dry_run=options.dry_run,
-                quiet=options.quiet,
-                json=options.json,
-            )
+            _import_export(context, file, options)
     else:
         _import_tables(context, cast("TableFormat", name), files, options)
 
@@ -208,6 +211,66 @@ def _import_conversations(
             print_note(f"  {place}: {reason}")
     if report.unreadable:
         raise typer.Exit(EXIT_PARTIAL if report.conversations else EXIT_USAGE)
+
+
+def _import_export(context: typer.Context, file: Path, options: ImportOptions) -> None:
+    """Take in the export *file* of a memory, batch by batch; with the trust that it states once that is confirmed."""
+    if options.trust == "user":
+        raise typer.BadParameter("say --mine on a terminal if the export is your own", param_hint="--trust")
+    if options.mine and not sys.stdin.isatty():
+        problem = "is asked on a terminal, so that no script and no model can say it"
+        raise typer.BadParameter(problem, param_hint="--mine")
+    if options.mine:
+        confirm_or_exit(f"{file}: {_MINE_QUESTION}", "nothing was imported")
+    from tellback.memory.internals import BackfillReport
+
+    with opened_memory(context, create=not options.dry_run) as opened:
+        with progress_bar("importing", quiet=options.quiet or options.json) as advance:
+            report = run(
+                opened.memory.import_(
+                    file,
+                    mode=options.mode,
+                    trust="user" if options.mine else options.trust,
+                    namespace=opened.namespace,
+                    dry_run=options.dry_run,
+                    on_progress=lambda done, total: advance(done, total, ""),
+                )
+            )
+        to_embed = report.pending and not options.dry_run
+        embedded = run(opened.memory.flush(namespace=opened.namespace)) if to_embed else BackfillReport()
+    if options.json:
+        print_json({**json_object(report), "embedded": embedded.embedded, "truncated": embedded.truncated})
+    else:
+        _print_import_report(report, embedded)
+
+
+def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None:
+    counts = Counter(str(line.outcome) for line in report.lines)
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
+    print_text(f"{'would import' if report.dry_run else 'imported'} memories and passages: {outcomes}")
+    if derived := sum(fact.stored for line in report.lines for fact in line.made):
+        print_text(f"  made of them: {format_count(derived, 'memory', 'memories')}")
+    for kind, count in report.taken.items():
+        print_text(f"  {kind}: {count}")
+    if embedded.embedded:
+        cut = f", {embedded.truncated} of them cut" if embedded.truncated else ""
+        print_text(f"  embedded: {embedded.embedded}{cut}")
+    explained = [line for line in report.lines if line.reason]
+    reasons = Counter((str(line.outcome), line.reason) for line in explained)
+    folded = [reason for reason, count in reasons.items() if count > _FOLDED_FROM]
+    for outcome, reason in folded:
+        print_note(f"  {reasons[outcome, reason]} {outcome}: {reason}")
+    single = [line for line in explained if (str(line.outcome), line.reason) not in folded]
+    for line in single[:_REASON_LINE_LIMIT]:
+        print_note(f"  line {line.line}: {line.id}: {line.outcome}: {line.reason}")
+    if len(single) > _REASON_LINE_LIMIT:
+        print_note(f"  and {len(single) - _REASON_LINE_LIMIT} more (--json shows all)")
+    for kind, count in report.left.items():
+        print_note(f"  {kind}: {count} not taken")
+    for note in report.notes:
+        print_note(f"  {note.replace('say trust=user', 'say --mine on a terminal')}")
+    if any(report.left.values()) and not report.trusted:
+        print_note("     -> a whole memory moves by `tellback backup FILE`, and there `tellback restore FILE`")
 
 
 def _import_tables(context: typer.Context, format: TableFormat, files: Sequence[Path], options: ImportOptions) -> None:
