@@ -96,7 +96,7 @@ def _write_missing(opened: OpenedMemory, most_tokens: int | None, *, yes: bool, 
     async def write(total: int) -> None:
         nonlocal progress
         async for progress in writer.write(opened.memory, namespace=opened.namespace, most_tokens=most_tokens):
-            advance(progress.done, total, "")
+            advance(progress.done, total)
 
     try:
         writer = make_line_writer(settings, client)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -51,8 +49,8 @@ def backup(
     with opened_memory(context) as opened:
         memory = required_file(opened.settings, "backup")
         path = None if file is None else _target(Path(Path.cwd(), file.expanduser()), memory)
-        size = memory.stat().st_size
-        with _progress("backup", size, quiet=quiet or json) as on_progress:
+        is_small = memory.stat().st_size < _SHOWN_BYTES
+        with progress_bar("backup", quiet=quiet or json or is_small, in_bytes=True) as on_progress:
             copy = run(opened.memory.backup(path, on_progress=on_progress))
     if json:
         print_json(copy)
@@ -84,8 +82,8 @@ def restore(
     source = Path(Path.cwd(), file.expanduser())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     end_residents()
-    size = source.stat().st_size if source.is_file() else 0
-    with _progress("restore", size, quiet=quiet or json) as on_progress:
+    is_small = not source.is_file() or source.stat().st_size < _SHOWN_BYTES
+    with progress_bar("restore", quiet=quiet or json or is_small, in_bytes=True) as on_progress:
         report = restore_memory(source, path, on_progress=on_progress)
     if json:
         print_json(report)
@@ -128,13 +126,6 @@ def _target(path: Path, memory: Path) -> Path:
     if not path.is_dir():
         return path
     return path / f"{memory.stem}-{local_now():%Y-%m-%d}{memory.suffix}"
-
-
-@contextmanager
-def _progress(what: str, size: int, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how many of *size* bytes are copied; yields a function that takes the bytes done and those in all."""
-    with progress_bar(what, quiet=quiet or size < _SHOWN_BYTES, in_bytes=True) as advance:
-        yield lambda done, total: advance(done, total, "")
 
 
 def _list_backups(context: typer.Context, *, json: bool) -> None:

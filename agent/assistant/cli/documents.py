@@ -142,7 +142,7 @@ def _write_lines(opened: OpenedMemory, knowledge: KnowledgeBase, most_tokens: in
     async def write(total: int) -> None:
         nonlocal progress
         async for progress in writer.write(knowledge, most_tokens=most_tokens):
-            advance(progress.done, total, "")
+            advance(progress.done, total)
 
     try:
         writer = make_section_writer(opened.settings, client)

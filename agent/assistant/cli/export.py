@@ -58,7 +58,7 @@ def export(
                 sys.stdout.buffer if to_stream else file,
                 namespace=opened.namespace,
                 vectors=not no_vectors,
-                on_progress=lambda done: advance(done, 0, ""),
+                on_progress=advance,
                 **chosen,
             )
         )

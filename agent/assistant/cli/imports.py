@@ -233,7 +233,7 @@ def _import_export(context: typer.Context, file: Path, options: ImportOptions) -
                     trust="user" if options.mine else options.trust,
                     namespace=opened.namespace,
                     dry_run=options.dry_run,
-                    on_progress=lambda done, total: advance(done, total, ""),
+                    on_progress=advance,
                 )
             )
         to_embed = report.pending and not options.dry_run

@@ -19,12 +19,12 @@ import shutil
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from tellback.agent.assistant.cli.json_output import json_object
 from tellback.agent.assistant.local_time import to_local
@@ -295,15 +295,18 @@ def _truncate_cell(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
-OnStep: TypeAlias = Callable[[int, int, str], None]
-"""Function of the work done, the whole work, and the last item."""
+class OnStep(Protocol):
+    """Function of the work done, the whole work (0: not known), and the last item."""
+
+    def __call__(self, done: int, total: int = 0, last: str = "") -> None:
+        """Show the step."""
 
 
 @contextmanager
 def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[OnStep]:
     """Show the progress of the work, in items or bytes; yields a function that takes (done, total, the last item)."""
     if quiet or not sys.stderr.isatty():
-        yield lambda done, total, last: None
+        yield lambda done, total=0, last="": None
         return
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
@@ -318,7 +321,7 @@ def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[
     with Progress(*columns, console=console(error=True), transient=True) as bar:
         task = bar.add_task(what, total=None, last="")
 
-        def advance(done: int, total: int, last: str) -> None:
+        def advance(done: int, total: int = 0, last: str = "") -> None:
             bar.update(task, completed=done, total=total, last=one_line(last))
 
         yield advance

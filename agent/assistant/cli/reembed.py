@@ -12,7 +12,7 @@ from tellback.agent.assistant.cli.output import format_count, print_json, print_
 
 if TYPE_CHECKING:
     from tellback.memory import Embedder, LongTermMemory
-    from tellback.memory.internals import ReembeddingProgress, ReembeddingReport
+    from tellback.memory.internals import ReembeddingReport
 
 
 def reembed(
@@ -72,12 +72,11 @@ def embedded_anew(
 ) -> ReembeddingReport:
     """Embed everything in *memory* with *target* (None: its own embedder), with a bar unless *quiet*."""
     with progress_bar("embedding", quiet=quiet) as advance:
-
-        def on_progress(step: ReembeddingProgress) -> None:
-            advance(step.done, step.total, "")
-
+        work = memory.reembed(
+            target, switch=switch, again=again, on_progress=lambda step: advance(step.done, step.total)
+        )
         try:
-            return run(memory.reembed(target, switch=switch, again=again, on_progress=on_progress))
+            return run(work)
         except KeyboardInterrupt:
             print_note(
                 "what was embedded so far is kept: the same command goes on, `tellback reembed --abandon` drops it"
