@@ -65,7 +65,8 @@ def describe_profile(memory: LongTermMemory) -> str:
 
 def escape_controls(text: str) -> str:
     """Return *text* with control and invisible characters as escapes; line feeds and tabs stay."""
-    return _CONTROL_CHARACTERS.sub(lambda match: _python_escape(match[0]), text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n").replace("\r", r"\x0d")  # by number, as the others that move the cursor
+    return _CONTROL_CHARACTERS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:
@@ -75,19 +76,7 @@ def one_line(text: str) -> str:
 
 def escape_json_controls(text: str) -> str:
     """Return the JSON *text* with control and invisible characters as JSON escapes; its value stays the same."""
-    return _CONTROL_CHARACTERS.sub(lambda match: _json_escape(match[0]), text)
-
-
-def _python_escape(character: str) -> str:
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _json_escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[index] << 8 | units[index + 1]:04x}" for index in range(0, len(units), 2))
+    return _CONTROL_CHARACTERS.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def print_json(answer: Any) -> None:
