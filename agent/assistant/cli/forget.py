@@ -147,7 +147,7 @@ def _forget_confirmed(
         return change.receipt
 
     plan = forget(Person())
-    also = [] if options.json else _origin_lines(opened, plan.also)
+    also = [] if options.json else _memory_lines(opened, plan.also, words=False)
     if options.dry_run or not (plan.ids or plan.messages or plan.versions):
         return plan, also
     require_terminal_or_yes(yes=options.yes)
@@ -256,26 +256,15 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, also: list[str], *, d
         print_note("another process is reading; the last bytes go when it is done")
 
 
-def _memory_lines(opened: OpenedMemory, ids: Sequence[str], *, limit: int = _LISTED_MEMORIES) -> list[str]:
-    """Return a line with id, origin and text for each of the first *limit* memories."""
-    memories = run(opened.memory.get(ids[:limit], namespace=opened.namespace))
-    lines = [
-        fit_line(f"{short_id(memory.id)}  {_origin(memory)}  {one_line(memory.text)}", indent=_LIST_INDENT)
-        for memory in memories
-        if memory is not None
-    ]
-    return _with_rest(lines, len(ids) - limit)
-
-
-def _origin_lines(opened: OpenedMemory, ids: Sequence[str]) -> list[str]:
-    """Return a line with id and origin, without words, for each of the first memories."""
-    memories = run(opened.memory.get(ids[:_LISTED_MEMORIES], namespace=opened.namespace))
-    lines = [f"{short_id(memory.id)}  {_origin(memory)}" for memory in memories if memory is not None]
-    return _with_rest(lines, len(ids) - _LISTED_MEMORIES)
-
-
-def _with_rest(lines: list[str], rest: int) -> list[str]:
-    return [*lines, f"and {rest} more"] if rest > 0 else lines
+def _memory_lines(
+    opened: OpenedMemory, ids: Sequence[str], *, limit: int = _LISTED_MEMORIES, words: bool = True
+) -> list[str]:
+    """Return a line with id and origin, and the text if *words*, for each of the first *limit* memories."""
+    lines = []
+    for memory in filter(None, run(opened.memory.get(ids[:limit], namespace=opened.namespace))):
+        line = f"{short_id(memory.id)}  {_origin(memory)}"
+        lines.append(fit_line(f"{line}  {one_line(memory.text)}", indent=_LIST_INDENT) if words else line)
+    return [*lines, f"and {len(ids) - limit} more"] if len(ids) > limit else lines
 
 
 def _origin(memory: Memory) -> str:
