@@ -167,12 +167,9 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
         )
 
     async def list_available() -> list[dict[str, Any]]:
-        client = make_http_client(settings)
-        try:
+        async with make_http_client(settings) as client:
             provider: Any = make_provider(replace(settings, model=settings.model or "any"), client)
             available = await provider.models()  # the provider of each endpoint lists its models
-        finally:
-            await client.aclose()
         return [{"model": model.name, "title": model.title, "context": model.context} for model in available]
 
     models = run(list_available())

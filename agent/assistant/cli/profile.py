@@ -71,12 +71,9 @@ def _described(opened: OpenedMemory, profile: Profile, *, shown: bool) -> Profil
     settings = opened.settings
 
     async def describe() -> ProfileText:
-        client = make_http_client(settings)
-        try:
+        async with make_http_client(settings) as client:
             provider = make_provider(settings, client)
             return await describe_profile(provider, profile, share_sensitive=settings.share_sensitive)
-        finally:
-            await client.aclose()
 
     status = WaitingStatus(shown=shown)
     status.show("thinking")

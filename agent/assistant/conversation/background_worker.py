@@ -162,8 +162,7 @@ class BackgroundWorker:
 
 async def _facts_of_turn(opened: OpenedMemory, id: str) -> KeptFacts:
     settings = opened.settings
-    client = make_http_client(settings)
-    try:
+    async with make_http_client(settings) as client:
         (turn,) = await opened.memory.get([id], namespace=opened.namespace)
         if turn is None:  # forgotten meanwhile
             return KeptFacts()
@@ -177,5 +176,3 @@ async def _facts_of_turn(opened: OpenedMemory, id: str) -> KeptFacts:
             namespace=opened.namespace,
             share_sensitive=settings.share_sensitive,
         )
-    finally:
-        await client.aclose()
