@@ -59,7 +59,7 @@ async def test_a_fact_has_its_turn_as_source_and_supersedes_the_memory_it_replac
     new, old = facts["I live in Grenoble."], facts["I live in Lyon."]
     assert (new.derived_from, new.session, new.trust, new.replaces) == ((turn.id,), "s", Trust.USER, (old.id,))
     assert old.valid_to == turn.occurred_at
-    assert (kept.replaced, kept.usage) == ([old.id], Usage(310, 22))
+    assert ([report.replaced for report in kept.reports], kept.usage) == ([(old.id,), ()], Usage(310, 22))
     system, prompt = (message["content"] for message in server.requests[0].body["messages"])
     assert "Today is Monday, 23 November 2026 (Europe/Paris)." in system
     mark = re.findall("<said ([0-9a-f]{8})>", prompt)[0]

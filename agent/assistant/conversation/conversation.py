@@ -157,7 +157,10 @@ class Conversation:
     async def to_correct(self, statement: str) -> PlainRequest | None:
         """Return the request to put right what *statement* corrects; None where no memory is about it."""
         proposal = await propose_correction(self.opened.desk, statement, self.focus, self.opened.analyzer)
-        return None if proposal is None else PlainRequest("correct", statement, [proposal.memory], proposal.text)
+        if proposal is None:
+            return None
+        memory, text = proposal
+        return PlainRequest("correct", statement, [memory], text)
 
     async def answer(self, prompt: str, blocks: Sequence[Block] = ()) -> AsyncGenerator[TurnEvent, None]:
         """Answer *prompt* with the attached *blocks*; yield the events of the run, and ``TurnEnded`` last."""

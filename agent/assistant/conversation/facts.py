@@ -78,11 +78,6 @@ class KeptFacts:
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
 
-    @property
-    def replaced(self) -> list[str]:
-        """Ids of the memories that were replaced."""
-        return [*self.ended, *(id for report in self.reports for id in report.replaced)]
-
 
 async def keep_facts(
     provider: Provider,

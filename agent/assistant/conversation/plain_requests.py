@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -62,14 +61,6 @@ _VALUES: Final = (
 """Shapes of values: a day, a time of day, a number. A bare value replaces a value of the same shape."""
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """Proposal to put *text* in the place of what *memory* says."""
-
-    memory: Memory
-    text: str
-
-
 def asks_for_profile(line: str) -> bool:
     """Return whether *line* asks what is known about its speaker."""
     return _PROFILE.fullmatch(line.strip().rstrip("?.!？。 ")) is not None
@@ -102,7 +93,7 @@ def correction_request(line: str) -> str | None:
 
 async def propose_correction(
     desk: MemoryDesk, statement: str, focus: Sequence[str], analyzer: Analyzer
-) -> Correction | None:
+) -> tuple[Memory, str] | None:
     """Return the memory that *statement* corrects, with its new text; None where no memory is about it.
 
     *focus* are the ids of the memories mentioned last, latest first; they come before those that recall finds.
@@ -123,7 +114,7 @@ async def propose_correction(
         if known is None:
             return None
         best = known.id
-    return None if text == candidates[best].text else Correction(candidates[best], text)
+    return None if text == candidates[best].text else (candidates[best], text)
 
 
 async def memories_about(desk: MemoryDesk, what: str, analyzer: Analyzer) -> list[Memory]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tellback.agent.assistant.cli.output import console, escape_controls, is_terminal, print_piece, print_text
 from tellback.agent.assistant.conversation.secret_mask import SecretMask
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 _FENCE: Final = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
 _PENDING_LINES: Final = 12
 """Lines of an unfinished block that are shown while it grows."""
-
-
-class AnswerView(Protocol):
-    """Shows one answer; ``close`` ends it, also where it was broken off, and a new answer may follow."""
-
-    def write(self, text: str) -> None:
-        """Show a piece of the answer."""
-
-    def close(self) -> None:
-        """Show the text held back, and end the line."""
 
 
 class PlainView:
@@ -140,7 +130,10 @@ def split_blocks(text: str) -> tuple[list[str], str]:
     return blocks, "\n".join((*block, rest))
 
 
-def answer_view(prompt: str, *, renders: bool) -> AnswerView:
-    """Return the view of the answer to *prompt*; *renders*: the answer may be Markdown of a model."""
+def answer_view(prompt: str, *, renders: bool) -> PlainView | MarkdownView:
+    """Return the view of the answer to *prompt*; *renders*: the answer may be Markdown of a model.
+
+    ``close`` ends an answer, also where it was broken off, and a new one may follow.
+    """
     mask = SecretMask(prompt)
     return MarkdownView(mask) if renders and is_terminal(sys.stdout) else PlainView(mask)
