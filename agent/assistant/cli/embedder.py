@@ -85,7 +85,8 @@ def change_embedder(
     former = configuration.settings.embedder
     if configuration.settings.is_begun and value != "none":
         if background:
-            _start(configuration.settings, name)
+            memory = str(configuration.settings.memory)
+            start_own_process(COMMAND_LINE, "--memory", memory, "config", "embedder", name, "--yes", "--quiet")
             return False
         with opened_memory(context) as opened:
             target, client = make_named_embedder(opened.settings, "local" if value == "auto" else value)
@@ -124,12 +125,6 @@ def _fetch(settings: AssistantSettings, *, asks: bool) -> None:
         if asks:
             confirm_or_exit("Fetch it?", "nothing was fetched or changed")
     download_models(settings)
-
-
-def _start(settings: AssistantSettings, name: str) -> None:
-    """Start the same command in a process of its own."""
-    words = ("--memory", str(settings.memory), "config", "embedder", name, "--yes", "--quiet")
-    start_own_process(COMMAND_LINE, *words)
 
 
 def _list_models(settings: AssistantSettings, *, json: bool) -> None:

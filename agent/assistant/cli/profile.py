@@ -26,7 +26,7 @@ from tellback.agent.assistant.cli.waiting import WaitingStatus
 if TYPE_CHECKING:
     from tellback.agent.assistant.profile_text import ProfileText
     from tellback.agent.assistant.wiring import OpenedMemory
-    from tellback.memory.internals import Profile, ProfileEntry
+    from tellback.memory.internals import Profile
 
 _LIMIT: Final = 5
 _ALL: Final = 10_000
@@ -108,16 +108,11 @@ def _print_entries(profile: Profile, numbers: Mapping[str, int]) -> None:
         for topic, of_topic in groupby(entries, key=lambda entry: entry.topic):
             for line, entry in enumerate(of_topic):
                 label = "" if line or topic == "other" else topic.value
-                words = f"{one_line(entry.memory.text)} [{numbers[entry.memory.id]}] {_time_in_words(entry)}".rstrip()
+                time = format_day(entry.since) if entry.until is None else f"until {format_day(entry.until)}"
+                words = f"{one_line(entry.memory.text)} [{numbers[entry.memory.id]}] {time}".rstrip()
                 print_text(hang(f"  {label:<{_MARGIN - 2}}", words))
     if profile.omitted:
         print_note(f"\nand {profile.omitted} more; --all shows them")
-
-
-def _time_in_words(entry: ProfileEntry) -> str:
-    if entry.until is not None:
-        return f"until {format_day(entry.until)}"
-    return format_day(entry.since)
 
 
 def _profile_json(profile: Profile, numbers: Mapping[str, int], text: ProfileText | None) -> dict[str, object]:

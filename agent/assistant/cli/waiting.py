@@ -43,13 +43,6 @@ class WaitingStatus:
             self._status = None
 
 
-def is_shown_apart(event: Event) -> bool:
-    """Return whether *event* prints something that must not continue the line of an unfinished text."""
-    from tellback.agent.events import ApprovalRequested, RoundStarted, TextWithdrawn, ToolStarted, Waiting
-
-    return isinstance(event, ApprovalRequested | RoundStarted | TextWithdrawn | ToolStarted | Waiting)
-
-
 def show_wait(event: Event, status: WaitingStatus) -> None:
     """Show in *status* the wait that *event* reports; without a visible status, print it on a line of its own."""
     from tellback.agent.events import RoundStarted, ToolStarted, Waiting

@@ -14,7 +14,6 @@ from tellback.agent.assistant.conversation.plain_requests import (
     asks_for_profile,
     asks_for_reminder,
     correction_request,
-    first_of,
     forget_request,
     memories_about,
     propose_correction,
@@ -203,7 +202,7 @@ class Conversation:
         quoted = [citation.id for citation in result.citations if citation.lane == "conversation"]
         is_evidence = analyze_text(turn.prompt).utterance.kind.is_evidence
         said = [report.id if report.stored else report.of for report in result.stored[:1] if is_evidence]
-        self.focus = first_of([*(quoted or said), *said, *self.focus])[:_FOCUS]
+        self.focus = list(dict.fromkeys(filter(None, (*(quoted or said), *said, *self.focus))))[:_FOCUS]
         kept = [report.id for report in result.stored[:1] if report.stored and is_evidence]
         self._work_beside(kept[0] if kept else None)
 
@@ -229,7 +228,7 @@ class Conversation:
         (memory,) = request.memories
         words = text or request.text
         await self.opened.desk.correct(Person(), memory.id, words, sensitive=sensitive or memory.sensitive)
-        self.focus = first_of([memory.id, *self.focus])
+        self.focus = list(dict.fromkeys((memory.id, *self.focus)))
         return memory.id
 
     async def keep_withheld(self) -> tuple[str, tuple[str, ...]] | None:

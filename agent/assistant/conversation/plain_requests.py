@@ -6,7 +6,7 @@ The words only propose: the memories found are shown, and nothing is done withou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -194,8 +194,3 @@ def _with_value(old: str, statement: str) -> str:
 
 def _is_statement(memory: Memory) -> bool:
     return memory.source is None or memory.source.document is None
-
-
-def first_of(ids: Iterable[str | None]) -> list[str]:
-    """Return *ids* without gaps, each once, in their order."""
-    return list(dict.fromkeys(id for id in ids if id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -225,24 +225,16 @@ class ChatSession:
         id = run(self.talk.correct(request, text=text, sensitive=marked))
         print_dim(f"corrected {short_id(id)} · /undo takes it back")
 
-    def go_on_with(self, session: str) -> None:
-        """Continue the existing *session*."""
-        self.talk.begin(session)
-        print_note(f"going on with {one_line(session)}")
-
-    def change_model(self, name: str) -> None:
-        """Use the model *name* from now on; "none" answers by quotes."""
-        self._change_assistant(replace(self.opened.settings, model=name))
-
     def attach(self, path: str) -> None:
         """Attach the file at *path* to the conversation."""
         searched = self.attachments.is_searched
         name, data = read_attachment(path)
         print_note(run(self.attachments.add(name, data, self.opened.settings, self.opened.memory.embedder)))
         if self.attachments.is_searched and not searched:
-            self._change_assistant(self.opened.settings)
+            self.change_assistant(self.opened.settings)
 
-    def _change_assistant(self, settings: AssistantSettings) -> None:
+    def change_assistant(self, settings: AssistantSettings) -> None:
+        """Answer by the model of *settings* from now on."""
         from tellback.agent.assistant.wiring import change_assistant
 
         attached = self.attachments if self.attachments.is_searched else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -185,7 +185,8 @@ def _session(chat: ChatSession, rest: str) -> None:
     from tellback.agent.assistant.cli.sessions import known_session
 
     if rest:
-        chat.go_on_with(known_session(chat.opened, rest))
+        chat.talk.begin(known_session(chat.opened, rest))
+        print_note(f"going on with {one_line(chat.talk.session)}")
     else:
         print_note(chat.talk.session)
 
@@ -217,7 +218,7 @@ def _model(chat: ChatSession, rest: str) -> None:
         where = "" if settings.model is None else f", at {settings.model_endpoint.url}"
         print_note((settings.model or "no model; questions are answered by quotes") + where)
         return
-    chat.change_model(rest)
+    chat.change_assistant(replace(settings, model=rest))
     print_note(f"{chat.opened.settings.model or 'quotes'} from now on, in this chat")
 
 

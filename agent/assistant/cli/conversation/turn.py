@@ -13,7 +13,7 @@ from tellback.agent.assistant.cli.conversation.answer_view import answer_view
 from tellback.agent.assistant.cli.conversation.turn_line import turn_line
 from tellback.agent.assistant.cli.output import fit_line, has_styles, print_line, print_note, print_text
 from tellback.agent.assistant.cli.prompts import answer_approval
-from tellback.agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
+from tellback.agent.assistant.cli.waiting import WaitingStatus, show_wait
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.conversation.conversation import Conversation, TurnEnded
@@ -29,7 +29,7 @@ async def stream_turn(
     *interactive*: a person at the terminal can approve tool calls, and a line says what the turn did.
     """
     from tellback.agent.assistant.conversation.conversation import TurnEnded
-    from tellback.agent.events import ApprovalRequested, TextDelta, TextWithdrawn
+    from tellback.agent.events import ApprovalRequested, RoundStarted, TextDelta, TextWithdrawn, ToolStarted, Waiting
 
     status = WaitingStatus(shown=not json)
     view = answer_view(line, renders=talk.opened.settings.model is not None)
@@ -42,8 +42,8 @@ async def stream_turn(
                 status.clear()
                 view.write(event.text)
                 continue
-            if is_shown_apart(event) and not json:
-                view.close()
+            if isinstance(event, ApprovalRequested | RoundStarted | TextWithdrawn | ToolStarted | Waiting) and not json:
+                view.close()  # what these print must not continue the line of an unfinished text
             show_wait(event, status)
             if isinstance(event, ApprovalRequested):
                 status.clear()
