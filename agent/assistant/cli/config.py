@@ -226,7 +226,6 @@ def _redacted_setting(name: str, value: Any) -> Any:
 
     if isinstance(value, Secret):
         return "set"
-
     if name == "memory" and isinstance(value, str):
         return without_password(value)
     if name in ADDRESS_SETTINGS and value is not None:

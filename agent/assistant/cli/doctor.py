@@ -98,8 +98,6 @@ def check_token_counts() -> DoctorCheck:
 
 def _check_mcp_servers(settings: AssistantSettings) -> DoctorCheck:
     """Check the MCP servers of the settings without connecting them."""
-    from importlib.util import find_spec
-
     from tellback.agent.assistant.config import ConfigurationError
     from tellback.agent.assistant.wiring import make_mcp_servers
     from tellback.vectorstore import MissingExtra

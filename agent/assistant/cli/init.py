@@ -17,7 +17,7 @@ import typer
 from tellback.agent.assistant.cli.command_context import GlobalOptions, global_options, run
 from tellback.agent.assistant.cli.options import JsonOption
 from tellback.agent.assistant.cli.output import print_json, print_labelled, print_note, print_text, shown_path
-from tellback.agent.assistant.cli.prompts import ask_line, ask_on_terminal, confirm, read_text_argument
+from tellback.agent.assistant.cli.prompts import YES_ANSWERS, ask_line, ask_on_terminal, confirm, read_text_argument
 from tellback.agent.assistant.cli.set_up_lines import ask_line_client
 from tellback.agent.assistant.cli.set_up_model import ModelChoice, choose_model, default_model, named_model
 from tellback.agent.assistant.cli.waiting import WaitingStatus
@@ -157,7 +157,7 @@ def _asked(
         print_note(f"The model can look for facts in what you state: {_FACTS_COST}.")
         usual = settings.extract_facts
         answer = ask_line("Shall it?", "yes" if usual else "no").lower()
-        answers["extract_facts"] = answer in ("y", "yes") or (usual and answer not in ("n", "no"))
+        answers["extract_facts"] = answer in YES_ANSWERS or (usual and answer not in ("n", "no"))
     if settings.model is None and "lines" not in given and not settings.line_client:
         answers["lines"] = ask_line_client()
     return {name: answer for name, answer in answers.items() if name != "lines" or answer}

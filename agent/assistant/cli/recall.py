@@ -3,6 +3,7 @@ and the recall quality of the own memory, also with another embedder or other se
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -185,7 +186,7 @@ def evaluate_memory(
         other, client = make_named_embedder(opened.settings, embedder) if embedder is not None else (None, None)
 
         async def measure() -> Evaluation:
-            try:
+            async with client or nullcontext():
                 return await evaluate(
                     opened.memory,
                     namespace=opened.namespace,
@@ -196,9 +197,6 @@ def evaluate_memory(
                     seed=seed,
                     on_progress=lambda what, done, total: advance(done, total, what),
                 )
-            finally:
-                if client is not None:
-                    await client.aclose()
 
         evaluation = run(measure())
     if json:

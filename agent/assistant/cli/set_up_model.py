@@ -101,7 +101,7 @@ def choose_model(found: FoundServers, configuration: Configuration) -> ModelChoi
                 _choose_at(servers[place], configuration) if place < len(servers) else _choose_elsewhere(configuration)
             )
         except Exception as error:  # a server that fails: the user may choose another
-            print_note(f"{describe_error(error)[1]}")
+            print_note(describe_error(error)[1])
             continue
         if choice is not None:
             return choice

@@ -16,7 +16,7 @@ from tellback.agent.assistant.cli.conversation.turn_line import announcement_lin
 from tellback.agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
 from tellback.agent.assistant.cli.keyboard import quiet_keyboard
 from tellback.agent.assistant.cli.output import IN_CHAT, one_line, print_json, print_note
-from tellback.agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
+from tellback.agent.assistant.cli.prompts import YES_ANSWERS, ask_on_terminal, confirm_sensitive
 from tellback.agent.assistant.cli.text_diff import print_difference
 from tellback.agent.short_ids import short_id
 
@@ -218,7 +218,7 @@ class ChatSession:
         if answer == "e" and self.editor is not None:
             text = self.editor.edit(text, prompt="now: ") or ""
             answer = "y" if text else ""
-        if answer not in ("y", "yes"):
+        if answer not in YES_ANSWERS:
             print_note("left as it is, and nothing is kept of this; say it without the “no” to have it kept")
             return
         marked = memory.sensitive or confirm_sensitive(text, allowed=False)
