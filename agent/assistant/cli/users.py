@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from tellback.agent.assistant.cli.command_context import opened_memory, run
-from tellback.agent.assistant.cli.options import JsonOption
+from tellback.agent.assistant.cli.options import JsonOption, YesOption
 from tellback.agent.assistant.cli.output import print_json, print_note, print_table, print_text
 from tellback.agent.assistant.cli.prompts import confirm_or_exit, require_terminal_or_yes
 
@@ -153,7 +153,7 @@ def _limit(value: str, option: str) -> int | None:
 def remove_user(
     context: typer.Context,
     name: UserArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
     """Remove a user, and erase everything in the namespace of their own; prints the receipt of erasure.
