@@ -54,6 +54,8 @@ _MOST: Final = 1_000
 _NOT_SENT: Final = ("actor", "approved_by", "namespace", "counter", "hooks")
 _MARK_VALUES: Final = {"tag": "tags", "untag": "tags", "set_importance": "importance", "expire": "at"}
 """Fields of the values that marks take."""
+_PARAMETERS: Final = {"tags": "tag", "kinds": "kind"}
+"""Parameters of a request to list memories that have another name than the filter."""
 ValueT = TypeVar("ValueT")
 
 
@@ -153,20 +155,13 @@ class RemoteMemory:
         self, *, order: str = "id", after: str | None = None, limit: int = 100, namespace: str = "", **filters: Any
     ) -> MemoryPage:
         """As ``LongTermMemory.list``."""
-        since, before = filters.pop("between", None) or (None, None)
-        names = {"tags": "tag", "kinds": "kind"}
-        given = {names.get(name, name): value for name, value in filters.items() if value not in (None, ())}
-        given |= {"since": _plain(since), "before": _plain(before)}
-        given |= {name: _plain(value) for name, value in given.items() if isinstance(value, datetime)}
-        given |= {name: str(value).lower() for name, value in given.items() if isinstance(value, bool)}
         page = {"order": order, "after": after, "limit": min(limit, _MOST)}
-        told = await self.call("GET", "/memories", namespace=namespace, **page, **given)
+        told = await self.call("GET", "/memories", namespace=namespace, **page, **_query(filters))
         return MemoryPage(tuple(map(memory_value, told["memories"])), told["next"])
 
     async def count(self, *, namespace: str = "", **filters: Any) -> int:
         """As ``LongTermMemory.count``."""
-        given = {name: value for name, value in filters.items() if value not in (None, ())}
-        return int((await self.call("GET", "/memories", namespace=namespace, limit=1, **given))["total"])
+        return int((await self.call("GET", "/memories", namespace=namespace, limit=1, **_query(filters)))["total"])
 
     async def stats(self, *, namespace: str = "", **selected: Any) -> Any:
         """As ``LongTermMemory.stats``, of all of it."""
@@ -356,6 +351,20 @@ def _value(kind: type[ValueT], told: Any) -> ValueT:
     """Return the value of the dataclass *kind* that the JSON *told* is of."""
     value: ValueT = TypeAdapter(kind).validate_python(told)
     return value
+
+
+def _query(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *filters* of a list as the parameters of a request."""
+    given = {_PARAMETERS.get(name, name): value for name, value in filters.items() if value not in (None, ())}
+    if (times := given.pop("between", None)) is not None:
+        given["since"], given["before"] = times
+    return {name: _parameter(value) for name, value in given.items()}
+
+
+def _parameter(value: object) -> Any:
+    if isinstance(value, bool | Mapping):
+        return json.dumps(value, default=_plain)
+    return [str(part) for part in value] if isinstance(value, list | tuple) else _plain(value)
 
 
 def _sent(options: Mapping[str, Any]) -> dict[str, Any]:

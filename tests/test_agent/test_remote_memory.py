@@ -1,6 +1,7 @@
 """A memory on another machine: commands by its address, what was refused, and hooks; the server is a real one.
 
-Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assistant.remote_memory``.
+Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assistant.remote_memory``,
+``tellback.agent.desk.desk``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import io
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
@@ -20,7 +23,8 @@ pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
 from tellback.agent.assistant.cli.app import run_command_line
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.remote_memory import RemoteMemory
-from tellback.memory import Memory, Message, run_sync
+from tellback.agent.desk.desk import MemoryDesk
+from tellback.memory import LongTermMemory, Memory, Message, run_sync
 from tests.support.served_memory import BEARER, TOKEN, serving
 
 
@@ -106,6 +110,36 @@ def test_marks_ends_merges_and_reasons_work_over_the_address_of_a_server(address
     assert merged["id"] == porto
     assert history["versions"][0]["text"] == "I live in Porto and have a red bike."
     assert {"merge", "end"} <= {operation["kind"] for operation in history["operations"]}
+
+
+def test_filters_select_on_a_server_what_is_listed_and_counted(address: str, monkeypatch, capsys) -> None:
+    """What is shown of it without what is marked sensitive is selected by a filter, too."""
+    monkeypatch.setenv("TELLBACK_TOKEN", TOKEN)
+
+    def listed(*words: str) -> tuple[list[str], int]:
+        code = run_command_line(["--memory", address, "--model", "none", "--json", "memories", "list", *words])
+        told = capsys.readouterr()
+        assert code == 0, told.err
+        found = json.loads(told.out)
+        return [memory["text"] for memory in found["memories"]], found["total"]
+
+    async def fill() -> list[str]:
+        memory = RemoteMemory(address, TOKEN)
+        day = datetime(2024, 5, 1, tzinfo=UTC)
+        await memory.remember(Memory("My bike is red.", tags=("things",), scopes={"project": "atlas"}, occurred_at=day))
+        await memory.remember(Memory("My doctor is Dr Klein.", kind="note", sensitive=True))
+        shown = await MemoryDesk(memory=cast("LongTermMemory", memory)).page()
+        await memory.close()
+        return [found.text for found in shown]
+
+    shown = run_sync(fill())
+    bike, doctor = (["My bike is red."], 1), (["My doctor is Dr Klein."], 1)
+    assert listed("--tag", "things") == bike
+    assert listed("--kind", "note") == doctor
+    assert listed("--before", "2024-06-01") == bike
+    assert listed("--scope", "project=atlas", "--not-disabled") == bike
+    assert listed("--where", '{"sensitive": true}') == doctor
+    assert shown == ["My bike is red."]
 
 
 def test_profile_and_citations_of_a_memory_on_a_server_are_shown_as_of_a_file(

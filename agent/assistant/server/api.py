@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -35,7 +36,7 @@ from tellback.agent.desk.results import (
     WhyNotItem,
     receipt_object,
 )
-from tellback.memory import Memory, Message
+from tellback.memory import ArgumentError, Memory, Message
 from tellback.memory.internals import IngestAction
 
 router = APIRouter()
@@ -88,6 +89,7 @@ OpenedParameter = Annotated[OpenedMemory, Depends(_writable)]
 ReadingDesk = Annotated[MemoryDesk, Depends(_reading_desk)]
 DeskParameter = Annotated[MemoryDesk, Depends(_writing_desk)]
 Limit = Annotated[int, Query(ge=1, le=_MOST)]
+JsonText = Annotated[str | None, Query(max_length=8_000, description="A JSON object.")]
 Text = Annotated[str, Field(min_length=1, max_length=100_000)]
 Words = Annotated[str, Field(min_length=1, max_length=8_000)]
 Names = Annotated[tuple[str, ...], Field(max_length=100)]
@@ -416,6 +418,8 @@ async def list_memories(
     before: datetime | None = None,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
+    scopes: JsonText = None,
+    where: JsonText = None,
 ) -> MemoryPageItem:
     """List memories, page by page."""
     given: dict[str, Any] = {
@@ -430,6 +434,8 @@ async def list_memories(
         "between": (since, before) if since or before else None,
         "as_of": as_of,
         "known_at": known_at,
+        "scopes": _object("scopes", scopes),
+        "where": _object("where", where),
     }
     filters = {name: value for name, value in given.items() if value is not None}
     page = await desk.page(order=order, after=after, limit=limit, **filters)
@@ -753,6 +759,17 @@ async def chat(request: Request, opened: OpenedParameter, body: Prompt) -> Strea
 
 def _line(line: Any) -> dict[str, Any]:
     return {name: getattr(line, name) for name in ("source", "action", "reason", "chunks", "pending", "notes")}
+
+
+def _object(name: str, text: str | None) -> Any:
+    """Return the JSON object that the parameter *name* has as its *text*."""
+    try:
+        value = None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if not isinstance(value, dict | None):
+        raise ArgumentError(name, text, "a JSON object is needed")
+    return value
 
 
 async def _one(desk: MemoryDesk, id: str) -> Memory:
