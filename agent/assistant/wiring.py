@@ -340,8 +340,10 @@ def make_memory_server_of(
 
     async def service(context: Any) -> MemoryServerTools:
         it = await opened(context)
-        shown, place = it.settings.share_sensitive, (it.memory, it.knowledge(), it.namespace)
-        return MemoryServerTools(*place, sensitive=shown, within=within, writes=it.writes, room=it.room)
+        shown = it.settings.share_sensitive
+        return MemoryServerTools(
+            it.memory, it.namespace, sensitive=shown, within=within, writes=it.writes, room=it.room
+        )
 
     return make_memory_server(service, version=version("tellback"), read_only=read_only)
 

@@ -31,7 +31,7 @@ from tellback.agent.mcp.results import (
 )
 from tellback.agent.short_ids import short_id
 from tellback.agent.topics import AboutLine, topics_note
-from tellback.memory import Hit, KnowledgeBase, LongTermMemory, Memory
+from tellback.memory import Hit, LongTermMemory, Memory
 from tellback.memory.internals import ORIGIN, Outcome, ProfileEntry
 from tellback.vectorstore import Filter
 
@@ -79,7 +79,7 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class MemoryServerTools:
-    """Functions of the tools over one *namespace* of *memory* with the documents of *knowledge*.
+    """Functions of the tools over one *namespace* of *memory*, its documents among it.
 
     Memories marked sensitive are shown only with *sensitive*. *within* selects the memories of the project in which the
     server runs, and those without a project; the others are found only by a recall with ``everywhere``. Nothing is
@@ -87,7 +87,6 @@ class MemoryServerTools:
     """
 
     memory: LongTermMemory
-    knowledge: KnowledgeBase
     namespace: str = ""
     sensitive: bool = False
     within: Filter | None = None
@@ -297,18 +296,19 @@ class MemoryServerTools:
         cursor: PageCursor = None,
     ) -> ToolReply:
         """List the documents that can be searched."""
-        documents = sorted(await self.knowledge.documents(), key=lambda document: document.source)
-        behind = [document for document in documents if cursor is None or document.source > cursor]
+        placed = {f"{found.collection}/{found.source}": found for found in await self.desk.documents()}
+        behind = [place for place in sorted(placed) if cursor is None or place > cursor]
         lines = [
             DocumentLine(
                 source=document.source,
                 title=document.title,
                 passages=document.chunks,
                 ingested=document.ingested,
+                collection=document.collection,
             )
-            for document in behind[:limit]
+            for document in map(placed.__getitem__, behind[:limit])
         ]
-        next_cursor = behind[limit - 1].source if len(behind) > limit else None
+        next_cursor = behind[limit - 1] if len(behind) > limit else None
         return ToolReply(output=DocumentList(documents=lines, next_cursor=next_cursor))
 
     async def correct(

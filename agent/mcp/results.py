@@ -51,6 +51,7 @@ class DocumentLine(BaseModel):
     title: ShownText = ""
     passages: int = 0
     ingested: datetime | None = None
+    collection: ShownText = ""
 
 
 class DocumentList(BaseModel):

@@ -26,7 +26,6 @@ from tellback.agent import ArgumentError
 from tellback.agent.http_listener import read_or_make_token
 from tellback.agent.mcp import MemoryServerTools, make_memory_server, serve_http
 from tellback.agent.mcp.transports import http_application
-from tellback.memory import KnowledgeBase
 from tests.support.mcp_calls import call_every_tool
 
 pytestmark = [
@@ -40,7 +39,7 @@ TOKEN = "a-token-of-the-test"
 @asynccontextmanager
 async def listening(memory) -> AsyncIterator[str]:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    server = make_memory_server(MemoryServerTools(memory, KnowledgeBase(memory)))
+    server = make_memory_server(MemoryServerTools(memory))
     serving = asyncio.create_task(serve_http(server, host="127.0.0.1", port=0, token=TOKEN, on_ready=ready.set_result))
     try:
         yield await ready

@@ -45,9 +45,7 @@ async def connected(
         action = "accept" if agrees else "decline"
         return mcp_types.ElicitResult(action=action, content={"agree": True} if agrees else None)
 
-    service = MemoryServerTools(
-        memory, KnowledgeBase(memory, namespace=namespace), namespace, sensitive=sensitive, within=within
-    )
+    service = MemoryServerTools(memory, namespace, sensitive=sensitive, within=within)
     server = make_memory_server(service, version="1.0", read_only=read_only)
     client = Client(
         server,
@@ -89,6 +87,19 @@ async def test_the_tools_declare_their_annotations_and_output_schemas(memory, mo
     }
     assert list(tools["search"].input_schema["properties"]) == ["query"]
     assert list(tools["fetch"].input_schema["properties"]) == ["id"]
+
+
+async def test_documents_of_all_collections_are_listed_as_they_are_searched(memory) -> None:
+    for collection, year in (("default", 1932), ("work", 1999)):
+        base = KnowledgeBase(memory, collection=collection)
+        await base.ingest_text(f"# Bridge\n\nThe bridge was opened in {year}.\n", source="bridge.md")
+    async with connected(memory) as served:
+        found = await served.call("search_documents", query="When was the bridge opened?")
+        first = await served.call("list_documents", limit=1)
+        last = await served.call("list_documents", limit=1, cursor=first.next_cursor)
+    listed = [(line["source"], line["collection"]) for page in (first, last) for line in page.documents]
+    assert [year in found.text for year in ("1932", "1999")] == [True, True]
+    assert listed == [("bridge.md", "default"), ("bridge.md", "work")]
 
 
 @BOTH

@@ -20,7 +20,7 @@ from tellback.agent import Agent
 from tellback.agent.mcp.memory_tools import MemoryServerTools
 from tellback.agent.mcp.server import make_memory_server
 from tellback.agent.testing import Reply, ScriptedProvider, shown_items
-from tellback.memory import KnowledgeBase, open_memory, run_sync
+from tellback.memory import open_memory, run_sync
 from tests.support.command_line import CommandLine
 
 QUESTION = "Who looks after my teeth, which dentist do I go to?"
@@ -48,7 +48,7 @@ def through_cursor(path: Path, tool: str, **arguments: Any) -> dict[str, Any]:
 
     async def call() -> dict[str, Any]:
         memory = open_memory(path)
-        service = MemoryServerTools(memory, KnowledgeBase(memory))
+        service = MemoryServerTools(memory)
         client = mcp_types.Implementation(name="Cursor", version="2.1")
         async with Client(
             make_memory_server(service, version="1"), client_info=client, elicitation_callback=agree
