@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from tellback.agent.context_items import MODEL_SOURCES, AnswerCitation
 from tellback.agent.errors import ArgumentError
+from tellback.agent.json_values import object_field, object_list, text_or_empty
 from tellback.agent.providers.base import (
     SETTING_NAMES,
     Capabilities,
@@ -40,9 +41,6 @@ from tellback.agent.providers.http_provider import (
     bearer_header,
     checked_api_key,
     count_or_zero,
-    object_field,
-    object_list,
-    text_or_empty,
 )
 from tellback.agent.providers.schemas import anthropic_schema
 from tellback.agent.results import StopReason, Usage

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tellback.agent.errors import ArgumentError, ContextOverflow, ProviderError, UnreadableToolCall, shorten
+from tellback.agent.json_values import object_field, object_list, parsed_object, text_or_empty
 from tellback.agent.providers.base import (
     Capabilities,
     Delta,
@@ -106,7 +107,9 @@ class ProviderEndpoint:
             problem = redact_key(f"{error} ({hint})" if hint else str(error), self.key)
             if error.status in _OVERFLOW_STATUSES and _CONTEXT_OVERFLOW.search(str(error)):
                 raise ContextOverflow(problem, provider=self.name, status=error.status) from error
-            if isinstance(error, HttpStatusError) and (unreadable := self._unreadable_call(_error_in(error), problem)):
+            if isinstance(error, HttpStatusError) and (
+                unreadable := self._unreadable_call(object_field(parsed_object(error.body), "error"), problem)
+            ):
                 raise unreadable from error
             unreached = error.retriable if isinstance(error, HttpConnectError) else None
             raise ProviderError(
@@ -198,34 +201,9 @@ def redact_key(text: str, key: str) -> str:
     return text.replace(key, "[hidden]") if len(key) >= _MIN_KEY_LENGTH else text
 
 
-def _error_in(refusal: HttpStatusError) -> dict[str, Any]:
-    """Return the error object in the answer of a server that refused; an empty one where there is none."""
-    try:
-        return object_field(json.loads(refusal.body), "error")
-    except (ValueError, RecursionError):
-        return {}
-
-
-def text_or_empty(value: Any) -> str:
-    """Return *value* if it is text, else nothing."""
-    return value if isinstance(value, str) else ""
-
-
 def count_or_zero(value: Any) -> int:
     """Return *value* if it is a number of tokens, else 0."""
     return value if type(value) is int and value > 0 else 0
-
-
-def object_field(value: Any, name: str) -> dict[str, Any]:
-    """Return the object *name* of the object *value*; an empty one where there is none."""
-    field = value.get(name) if isinstance(value, dict) else None
-    return field if isinstance(field, dict) else {}
-
-
-def object_list(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects in the list *name* of *value*; none where there is no list."""
-    items = value.get(name)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def function_definition(spec: ToolSpec) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from tellback.agent.json_values import object_field, object_list, text_or_empty
 from tellback.agent.providers.base import (
     SETTING_NAMES,
     TOOL_CHOICES,
@@ -32,9 +33,6 @@ from tellback.agent.providers.http_provider import (
     bearer_header,
     count_or_zero,
     function_definition,
-    object_field,
-    object_list,
-    text_or_empty,
 )
 from tellback.agent.results import StopReason, Usage
 from tellback.memory import ImageBlock, Message, TextBlock, ThinkingBlock

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from tellback.agent.context_items import MODEL_SOURCES, AnswerCitation
 from tellback.agent.errors import ArgumentError
+from tellback.agent.json_values import object_field, object_list, text_or_empty
 from tellback.agent.providers.base import (
     SETTING_NAMES,
     THINKING_MODES,
@@ -44,9 +45,6 @@ from tellback.agent.providers.http_provider import (
     bearer_header,
     count_or_zero,
     function_definition,
-    object_field,
-    object_list,
-    text_or_empty,
 )
 from tellback.agent.providers.schemas import openai_schema
 from tellback.agent.results import StopReason, Usage

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from tellback.agent.assistant.clients.transcript_lines import JsonLines, block_texts, parsed_time, with_last_answers
 from tellback.agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.json_values import object_field
 
 _UNTYPED_FLAGS: Final = {
     "isCompactSummary": "compaction summary",
@@ -97,8 +98,7 @@ def _content(line: Mapping[str, Any]) -> object:
     attachment = line.get("attachment")
     if isinstance(attachment, dict):
         return attachment.get("prompt")
-    message = line.get("message")
-    return message.get("content") if isinstance(message, dict) else None
+    return object_field(line, "message").get("content")
 
 
 def _block_types(line: Mapping[str, Any]) -> set[object]:

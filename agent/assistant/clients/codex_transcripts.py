@@ -20,6 +20,7 @@ from tellback.agent.assistant.clients.transcript_lines import (
     with_last_answers,
 )
 from tellback.agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.json_values import object_field
 
 
 def read_transcript(path: Path, start: int = 0) -> Transcript | None:
@@ -28,7 +29,7 @@ def read_transcript(path: Path, start: int = 0) -> Transcript | None:
     A typed prompt is an event of its own; messages of the role "user" also hold texts that the client added. A
     compressed file raises ``MissingExtra`` where the extra ``codex`` is not installed.
     """
-    head = _payload(first_object(path))
+    head = object_field(first_object(path), "payload")
     if head.get("thread_source") == "subagent" or head.get("parent_thread_id"):
         return None
     session, folder = str(head.get("id") or path.name.partition(".")[0][-36:]), str(head.get("cwd") or "")
@@ -38,7 +39,7 @@ def read_transcript(path: Path, start: int = 0) -> Transcript | None:
     injected: list[str] = []
     lines = JsonLines(path, start)
     for line in lines:
-        payload, moment = _payload(line), parsed_time(line.get("timestamp"))
+        payload, moment = object_field(line, "payload"), parsed_time(line.get("timestamp"))
         if (text := _prompt(line, payload)) is not None:
             typed.add(text)
             if words := untagged_text(text):
@@ -59,18 +60,13 @@ def read_transcript(path: Path, start: int = 0) -> Transcript | None:
     return Transcript(folder, with_last_answers(entries), +skipped, end=lines.end)
 
 
-def _payload(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    payload = line.get("payload")
-    return payload if isinstance(payload, dict) else {}
-
-
 def _prompt(line: Mapping[str, Any], payload: Mapping[str, Any]) -> str | None:
     """Return the text of the prompt that *line* records, in the legacy or the paginated form; None for other lines."""
     if line.get("type") != "event_msg":
         return None
     if payload.get("type") == "user_message":
         return str(payload.get("message") or "")
-    item = payload.get("item")
-    if payload.get("type") == "item_completed" and isinstance(item, dict) and item.get("type") == "UserMessage":
+    item = object_field(payload, "item")
+    if payload.get("type") == "item_completed" and item.get("type") == "UserMessage":
         return "\n".join(block_texts(item.get("content")))
     return None

@@ -8,7 +8,6 @@ michaeldhood/chatrxiv ``docs/cursor/storage-reference.md`` at d28513a (schema 10
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from tellback.agent.assistant.clients.config_files import application_folder
 from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from tellback.agent.assistant.clients.transcript_lines import parsed_time, with_last_answers
 from tellback.agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.json_values import object_list, parsed_object
 
 _USER: Final = 1
 _ANSWER: Final = 2
@@ -55,11 +55,10 @@ def _chats(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
     """Yield the fields of each chat by which it is ordered and selected, with the ids of its bubbles."""
     query = "SELECT key, value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
     for key, value in database.execute(query):
-        chat = _object(value)
-        headers = chat.get("fullConversationHeadersOnly")
-        if isinstance(headers, list) and headers:
+        chat = parsed_object(value) or {}
+        if headers := object_list(chat, "fullConversationHeadersOnly"):
             names = ("createdAt", "subComposerIds", "isBestOfNSubcomposer")
-            bubbles = [header.get("bubbleId") for header in headers if isinstance(header, dict)]
+            bubbles = [header.get("bubbleId") for header in headers]
             yield {**{name: chat.get(name) for name in names}, "composerId": key.partition(":")[2], "bubbles": bubbles}
 
 
@@ -73,7 +72,7 @@ def _conversation(database: sqlite3.Connection, chat: Mapping[str, Any]) -> Tran
         row = database.execute(
             "SELECT value FROM cursorDiskKV WHERE key = ?", (f"bubbleId:{session}:{bubble}",)
         ).fetchone()
-        message = _object(row[0]) if row is not None else {}  # a header may name a bubble that is gone
+        message = parsed_object(row and row[0]) or {}  # a header may name a bubble that is gone
         text, written = str(message.get("text") or ""), parsed_time(message.get("createdAt")) or began
         if message.get("type") == _USER:
             folder = folder or _folder(message.get("workspaceUris"))
@@ -94,14 +93,6 @@ def _folder(addresses: object) -> str:
         return ""
     path = unquote(urlsplit(first).path)
     return path.lstrip("/") if os.name == "nt" else path
-
-
-def _object(value: object) -> dict[str, Any]:
-    try:
-        decoded = json.loads(value) if isinstance(value, (str, bytes)) else None
-    except (ValueError, RecursionError):
-        return {}
-    return decoded if isinstance(decoded, dict) else {}
 
 
 def _milliseconds(value: object) -> int:

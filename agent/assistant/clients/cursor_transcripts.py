@@ -13,6 +13,7 @@ from typing import Final
 from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from tellback.agent.assistant.clients.transcript_lines import JsonLines, block_texts, with_last_answers
 from tellback.agent.assistant.clients.typed_text import starts_with_tag, typed_text
+from tellback.agent.json_values import object_field
 
 _USER_QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 
@@ -26,8 +27,7 @@ def read_transcript(path: Path, start: int = 0) -> Transcript | None:
     skipped: Counter[str] = Counter()
     lines = JsonLines(path, start)
     for line in lines:
-        message = line.get("message")
-        text = "\n".join(block_texts(message.get("content"))) if isinstance(message, dict) else ""
+        text = "\n".join(block_texts(object_field(line, "message").get("content")))
         if line.get("role") == "assistant" and text.strip():
             entries.append(TranscriptEntry("assistant", text, session))
         elif line.get("role") == "user":

@@ -6,9 +6,8 @@ Sources: google-gemini/gemini-cli at 5411f11 (2026-08-21): ``services/chatRecord
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from tellback.agent.assistant.clients.transcript_lines import (
     with_last_answers,
 )
 from tellback.agent.assistant.clients.typed_text import untagged_text
+from tellback.agent.json_values import object_list, parsed_object
 
 _MAX_FILE_BYTES: Final = 200_000_000
 
@@ -52,18 +52,14 @@ def read_transcript(path: Path, start: int = 0) -> Transcript | None:
     return Transcript(folder, with_last_answers(entries), skipped, f"gemini-cli:{project}", end)
 
 
-def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]], int]:
+def _records(path: Path, start: int) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]], int]:
     """Return the description, the messages from *start* on, and the end of a chat: one JSON object, or a line a record.
 
     The end is 0 for one JSON object.
     """
     if path.suffix == ".json":
-        try:
-            whole = json.loads(path.read_bytes()) if path.stat().st_size < _MAX_FILE_BYTES else {}
-        except (ValueError, RecursionError):
-            whole = {}
-        head = whole if isinstance(whole, dict) else {}
-        return head, _objects(head.get("messages")), 0
+        whole = parsed_object(path.read_bytes() if path.stat().st_size < _MAX_FILE_BYTES else "") or {}
+        return whole, object_list(whole, "messages"), 0
     messages: dict[str, Mapping[str, Any]] = {}
     head = dict(first_object(path)) if start else {}
     lines = JsonLines(path, start)
@@ -75,14 +71,10 @@ def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[st
                     del messages[id]
         elif isinstance(change := record.get("$set"), dict):
             if "messages" in change:
-                messages = {str(message.get("id")): message for message in _objects(change["messages"])}
+                messages = {str(message.get("id")): message for message in object_list(change, "messages")}
             head = {**head, **change}
         elif "type" in record and "id" in record:
             messages[str(record["id"])] = record
         elif "sessionId" in record:
             head = {**head, **record}
     return head, [*messages.values()], lines.end
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from io import BufferedReader, RawIOBase
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from tellback.agent.assistant.clients.transcript import TranscriptEntry
+from tellback.agent.json_values import parsed_object
 from tellback.vectorstore import MissingExtra
 
 _MAX_LINE_BYTES: Final = 32_000_000
@@ -47,11 +47,7 @@ class JsonLines:
                 self.end += length + _skip_line(file)
                 continue
             self.end += length if is_whole else 0
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
+            if (value := parsed_object(line)) is not None:
                 yield value
 
 

@@ -15,10 +15,10 @@ from tellback.agent.assistant.importers.conversation_tree import (
     branch_to,
     clean_text,
     clean_title,
-    object_of,
     time_of_seconds,
 )
 from tellback.agent.assistant.importers.export_files import ChatExport
+from tellback.agent.json_values import object_field
 
 _SPOKEN: Final = ("text", "multimodal_text")
 _ANSWER_CHANNELS: Final = (None, "", "final")
@@ -37,8 +37,8 @@ def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
         return Transcript("", (), {"conversation that is not to be remembered": 1}, end=end)
     began = time_of_seconds(conversation.get("create_time"))
     for message in _open_branch(conversation):
-        role = object_of(message.get("author")).get("role")
-        content = object_of(message.get("content"))
+        role = object_field(message, "author").get("role")
+        content = object_field(message, "content")
         if role == "user":
             if reason := _untyped_reason(message, content):
                 skipped[reason] += 1
@@ -55,8 +55,8 @@ def _transcript(conversation: Mapping[str, Any], end: int) -> Transcript:
 
 def _open_branch(conversation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the messages on the branch that was open last; without a mark, that of the newest message."""
-    nodes = {id: node for id, node in object_of(conversation.get("mapping")).items() if isinstance(node, dict)}
-    messages = {id: object_of(node.get("message")) for id, node in nodes.items()}
+    nodes = {id: node for id, node in object_field(conversation, "mapping").items() if isinstance(node, dict)}
+    messages = {id: object_field(node, "message") for id, node in nodes.items()}
     leaf = conversation.get("current_node")
     if not isinstance(leaf, str) or leaf not in nodes:
         times = {id: time_of_seconds(message.get("create_time")) for id, message in messages.items()}
@@ -68,7 +68,7 @@ def _open_branch(conversation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _untyped_reason(message: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     """Return the kind of a *message* in the user's role that nobody typed; "" for what a person typed."""
-    metadata, kind = object_of(message.get("metadata")), content.get("content_type")
+    metadata, kind = object_field(message, "metadata"), content.get("content_type")
     if kind not in _SPOKEN:
         return _UNTYPED_KINDS.get(str(kind), "other content")
     if metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message"):
@@ -78,7 +78,7 @@ def _untyped_reason(message: Mapping[str, Any], content: Mapping[str, Any]) -> s
 
 def _is_answer(message: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
     """Return whether *message* is an answer to the user: no tool call and no reasoning."""
-    hidden = object_of(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    hidden = object_field(message, "metadata").get("is_visually_hidden_from_conversation")
     return (
         not hidden
         and content.get("content_type") in _SPOKEN

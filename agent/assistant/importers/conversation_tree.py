@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from tellback.memory.internals import redact_secrets
 
@@ -19,16 +18,6 @@ def branch_to(leaf: str, parents: Mapping[str, str]) -> list[str]:
         branch[id] = None
         id = parents[id]
     return list(reversed(branch))
-
-
-def objects(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects among the items of the list *value*; none for another value."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def object_of(value: object) -> Mapping[str, Any]:
-    """Return *value* if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def clean_text(text: str) -> str:

@@ -7,7 +7,6 @@ beginning. Words from a pipe stand with the typed ones there; fragments, system 
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
@@ -20,7 +19,8 @@ from typing import Final, Literal
 
 from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from tellback.agent.assistant.clients.transcript_lines import parsed_time
-from tellback.agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title, object_of, objects
+from tellback.agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title
+from tellback.agent.json_values import object_list, parsed_object
 from tellback.memory import LoadError
 
 _HEADER: Final = b"SQLite format 3\0"
@@ -138,20 +138,11 @@ def _message(
         if text:
             texts.append(str(text))
             continue
-        references = _references(payload)
+        references = object_list(parsed_object(payload) or {}, "text_ref")  # fragments and typed words
         texts += [str(reference["literal"]) for reference in references if "literal" in reference]
         fragments += sum("fragment" in reference for reference in references)
     left_out = {"fragment": fragments} if fragments and role == "user" else {}
     return role, "\n".join(texts), left_out
-
-
-def _references(payload: object) -> list[dict[str, object]]:
-    """Return the pieces of a text that consists of fragments and typed words."""
-    try:
-        decoded = json.loads(payload) if isinstance(payload, str) else None
-    except (ValueError, RecursionError):
-        return []
-    return [dict(piece) for piece in objects(object_of(decoded).get("text_ref"))]
 
 
 def _entry(

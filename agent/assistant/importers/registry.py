@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tellback.agent.assistant.clients.registry import HOOK_CLIENTS
 from tellback.agent.assistant.clients.transcript import ConversationSource
@@ -13,6 +12,7 @@ from tellback.agent.assistant.importers.claude import CLAUDE
 from tellback.agent.assistant.importers.export_files import export_files, first_conversation
 from tellback.agent.assistant.importers.llm_logs import LlmLogs
 from tellback.agent.assistant.importers.tables import TABLE_FORMATS
+from tellback.agent.json_values import parsed_object
 from tellback.memory import ArgumentError
 
 TELLBACK: Final = "tellback"
@@ -59,20 +59,11 @@ def recognised_format(path: Path) -> str | None:
         return "csv"
     if ending in _NOTE_ENDINGS:
         return MARKDOWN
-    first = _first_line_object(path)
+    with path.open("rb") as file:
+        first = parsed_object(file.readline(_FIRST_LINE))
     return None if first is None else TELLBACK if first.get("type") == "manifest" else "jsonl"
 
 
 def _chat_export(path: Path) -> str | None:
     first = first_conversation(path)
     return next((export.name for export in CHAT_EXPORTS if export.mark in first), None)
-
-
-def _first_line_object(path: Path) -> dict[str, Any] | None:
-    with path.open("rb") as file:
-        line = file.readline(_FIRST_LINE)
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

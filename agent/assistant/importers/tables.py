@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias
 
 from tellback.agent.assistant.importers.conversation_tree import clean_text, time_of_seconds
+from tellback.agent.json_values import parsed_object
 from tellback.memory import ArgumentError, LongTermMemory, Memory, Report, Trust
 from tellback.memory.internals import ORIGIN, Outcome
 
@@ -217,11 +218,7 @@ def _json_rows(file: IO[bytes]) -> Iterator[Mapping[str, Any] | None]:
     while line := file.readline(_LONGEST_LINE):
         if not line.strip():
             continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        yield value if isinstance(value, dict) else None
+        yield parsed_object(line)
 
 
 def _time(value: object) -> datetime | None:

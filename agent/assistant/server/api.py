@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -36,6 +35,7 @@ from tellback.agent.desk.results import (
     WhyNotItem,
     receipt_object,
 )
+from tellback.agent.json_values import parsed_object
 from tellback.memory import ArgumentError, Memory, Message
 from tellback.memory.internals import IngestAction
 
@@ -761,13 +761,10 @@ def _line(line: Any) -> dict[str, Any]:
     return {name: getattr(line, name) for name in ("source", "action", "reason", "chunks", "pending", "notes")}
 
 
-def _object(name: str, text: str | None) -> Any:
+def _object(name: str, text: str | None) -> dict[str, Any] | None:
     """Return the JSON object that the parameter *name* has as its *text*."""
-    try:
-        value = None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
-    if not isinstance(value, dict | None):
+    value = None if text is None else parsed_object(text)
+    if value is None and text is not None:
         raise ArgumentError(name, text, "a JSON object is needed")
     return value
 

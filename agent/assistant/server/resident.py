@@ -28,6 +28,7 @@ from tellback.agent.assistant.resident import wire
 from tellback.agent.assistant.resident.client import file_stamp
 from tellback.agent.assistant.resident.memory_pool import MemoryPool
 from tellback.agent.assistant.upkeep import start_upkeep
+from tellback.agent.json_values import parsed_object
 from tellback.memory import run_sync
 
 if TYPE_CHECKING:
@@ -234,11 +235,7 @@ async def _request(receive: Receive) -> dict[str, Any] | None:
         more = message.get("more_body", False)
         if len(body) > wire.REQUEST_LIMIT:
             return None
-    try:
-        value = json.loads(bytes(body))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return parsed_object(body)
 
 
 async def _send_json(send: Send, status: int, value: Mapping[str, Any]) -> None:

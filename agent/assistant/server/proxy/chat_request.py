@@ -25,6 +25,7 @@ from tellback.agent.assistant.server.proxy.json_text import (
     removal_of_member,
     with_edits,
 )
+from tellback.agent.json_values import object_list, text_or_empty
 
 SESSION_FIELD: Final = "session"
 """Key in the request's ``metadata`` that names the conversation; it is not passed on, since providers refuse it."""
@@ -63,7 +64,7 @@ class ChatRequest:
     @property
     def model(self) -> str:
         """Name of the model that is asked."""
-        return _text(self.fields["model"].value) if "model" in self.fields else ""
+        return text_or_empty(self.fields["model"].value) if "model" in self.fields else ""
 
     def with_model(self, name: str) -> ChatRequest:
         """Return the request to the model *name*."""
@@ -75,7 +76,7 @@ class ChatRequest:
         """Name of the conversation in the metadata; "" without one."""
         metadata = self.fields.get("metadata")
         named = metadata.value.get(SESSION_FIELD) if metadata and isinstance(metadata.value, dict) else None
-        return named if isinstance(named, str) else ""
+        return text_or_empty(named)
 
     def without_session(self) -> ChatRequest:
         """Return the request without the name of the conversation, and without metadata where nothing else is in it."""
@@ -128,7 +129,7 @@ class ChatRequest:
         return self._hash(self.newest or 0, key)
 
     def _hash(self, last: int, key: bytes) -> str:
-        said = [[_text(place.value.get("role")), _text_of(place.value)] for place in self.messages[: last + 1]]
+        said = [[text_or_empty(place.value.get("role")), _text_of(place.value)] for place in self.messages[: last + 1]]
         words = json.dumps([pair for pair in said if pair[0] in ("user", "assistant")])
         return blake2b(words.encode(), digest_size=8, key=key[:64]).hexdigest()
 
@@ -151,19 +152,14 @@ def _is_users(message: dict[str, Any]) -> bool:
 
 
 def _has_tool_results(message: dict[str, Any]) -> bool:
-    return message.get("role") in _TOOL_ROLES or any(part.get("type") == "tool_result" for part in _parts(message))
-
-
-def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content")
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return message.get("role") in _TOOL_ROLES or any(
+        part.get("type") == "tool_result" for part in object_list(message, "content")
+    )
 
 
 def _text_of(message: dict[str, Any]) -> str:
     if isinstance(message.get("content"), str):
         return str(message["content"])
-    return "\n".join(_text(part.get("text")) for part in _parts(message) if part.get("type") == "text")
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return "\n".join(
+        text_or_empty(part.get("text")) for part in object_list(message, "content") if part.get("type") == "text"
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from tellback.agent.assistant.server.proxy.upstream import MODEL_ALIAS, Refusal
+from tellback.agent.json_values import parsed_object
 from tellback.memory import Embedder, default_counter
 
 _MOST_TEXTS: Final = 2_048
@@ -19,11 +19,8 @@ _FIELDS: Final = frozenset({"dimensions", "encoding_format", "input", "input_typ
 
 async def embeddings(body: bytes, embedder: Embedder | None) -> dict[str, Any]:
     """Return the answer to the request *body*; what cannot be honoured raises ``Refusal``."""
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        request = None
-    if not isinstance(request, dict):
+    request = parsed_object(body)
+    if request is None:
         raise Refusal("unreadable", "the body is no JSON object")
     if embedder is None:
         raise Refusal("no_embedder", "this memory searches by words alone; the extra `local` brings an embedder", 501)

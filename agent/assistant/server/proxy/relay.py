@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tellback.agent.assistant.server.proxy.wires import AnswerReader, Wire, event_object
+from tellback.agent.assistant.server.proxy.wires import AnswerReader, Wire
 from tellback.agent.context_items import ContextItem
+from tellback.agent.json_values import parsed_object
 from tellback.agent.short_ids import short_id
 
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -35,7 +36,7 @@ class Relay:
             text = body.decode()
         except ValueError:
             return body
-        if (answer := event_object(text)) is None:
+        if (answer := parsed_object(text)) is None:
             return body
         self.reader.read_whole(answer)
         return self.wire.extended(text, {**self._given(), **self._cited()}).encode()
@@ -56,7 +57,7 @@ class Relay:
     def _event(self, raw: bytes) -> bytes:
         """Return the event *raw* with what belongs into it; it is read."""
         found = _DATA.search(raw)
-        if found is None or (event := event_object(found[1].decode("utf-8", "replace"))) is None:
+        if found is None or (event := parsed_object(found[1].decode("utf-8", "replace"))) is None:
             return raw
         self.reader.read_event(event)
         value: dict[str, Any] = {}

@@ -5,15 +5,14 @@ Of an answer only what is to be kept is read: its text, whether it calls tools, 
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tellback.agent.assistant.server.proxy.json_text import Edit, insertion_of_member, members
+from tellback.agent.json_values import object_field, object_list, text_or_empty
 from tellback.agent.providers.base import TextPiece, TextWasThinking
-from tellback.agent.providers.http_provider import object_field, object_list, text_or_empty
 from tellback.agent.providers.inline_thinking import InlineThinkingSplitter
 
 EXTENSION: Final = "tellback"
@@ -135,12 +134,3 @@ class Wire:
 
 CHAT_COMPLETIONS: Final = Wire("openai", "OpenAI's Chat Completions", "/v1/chat/completions", ChatCompletionReader)
 MESSAGES: Final = Wire("anthropic", "Anthropic's Messages", "/v1/messages", MessageReader, holder="message")
-
-
-def event_object(data: str) -> dict[str, Any] | None:
-    """Return the object in the *data* of an event; None for another mark, such as the one that ends a stream."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
