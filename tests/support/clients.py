@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.service import serve_hook
 from tellback.memory import LongTermMemory
 
@@ -23,7 +23,7 @@ class CodingSession:
     """
 
     def __init__(self, memory: LongTermMemory | None, folder: Path, name: str = "s1", **settings: Any) -> None:
-        self.memory, self.folder, self.name, self.settings = memory, folder, name, HookSettings(**settings)
+        self.memory, self.folder, self.name, self.settings = memory, folder, name, AssistantSettings(**settings)
         self.transcript = Path.home() / ".claude" / "projects" / "-w" / f"{name}.jsonl"
         self.now = START
         self._lines = 0

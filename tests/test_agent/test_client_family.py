@@ -18,8 +18,8 @@ import pytest
 
 from tellback.agent.assistant.clients.cursor_database import editor_database
 from tellback.agent.assistant.clients.registry import CLIENTS, client_named, hook_client
+from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.service import serve_hook
 from tellback.memory import LongTermMemory
 from tests.support.clients import START
@@ -62,7 +62,7 @@ async def test_hooks_of_other_clients_reply_in_their_format_and_store_the_turn(
         payload = {**common, "hook_event_name": event, **fields}
         replies: list[HookReply] = []
         call = HookCall(client, event, payload, "/nowhere", START + timedelta(minutes=minute))
-        await serve_hook(call, replies.append, memory=memory, settings=HookSettings())
+        await serve_hook(call, replies.append, memory=memory, settings=AssistantSettings())
         answer: dict[str, Any] = json.loads(replies[0].stdout or "{}")
         return answer
 

@@ -188,7 +188,7 @@ async def test_hooks_can_be_switched_off(memory: LongTermMemory, tmp_path: Path,
         run_log.pause()
     elif switch == "off file":
         (tmp_path / "project" / ".tellback-off").touch()
-    session = CodingSession(memory, folder, **({"keep": "nothing"} if switch == "keep nothing" else {}))
+    session = CodingSession(memory, folder, **({"hook_keep": "nothing"} if switch == "keep nothing" else {}))
     seen = await session.prompt("which day is the deploy day? We deploy at noon.")
     assert ("Thursday" in seen) == (switch == "keep nothing")
     assert len(await users_words(memory)) == 1

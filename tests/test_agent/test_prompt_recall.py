@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.prompt_recall import recall_for_prompt, with_newest
 from tellback.agent.context_items import ContextItem
 from tellback.memory import ArgumentError, LongTermMemory, Message
@@ -35,7 +34,7 @@ async def test_neither_small_talk_nor_what_an_assistant_acknowledged_is_given(me
     await memory.remember_turn("s", [Message.user("My walnut table is 180 cm long."), Message.assistant("Noted.")])
 
     async def given(prompt: str) -> list[str]:
-        found = await recall_for_prompt(memory, prompt, earlier=(), settings=HookSettings(), where=None)
+        found = await recall_for_prompt(memory, prompt, earlier=(), namespace="", where=None)
         return [item.text for item in found.items]
 
     assert await given("How long is my walnut table? Have you noted it?") == ["My walnut table is 180 cm long."]
@@ -46,7 +45,7 @@ TABLE = "My walnut table is 180 cm long."
 
 
 async def given_to(memory: LongTermMemory, prompt: str) -> list[str]:
-    found = await recall_for_prompt(memory, prompt, earlier=(), settings=HookSettings(), where=None)
+    found = await recall_for_prompt(memory, prompt, earlier=(), namespace="", where=None)
     return [item.text for item in found.items]
 
 

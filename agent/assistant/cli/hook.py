@@ -36,12 +36,10 @@ def hook(
     call = HookCall(client, event, {}, "", datetime.now(UTC))
     try:
         call = HookCall(client, event, read_payload(sys.stdin.buffer.read()), _folder(), call.received)
-        from tellback.agent.assistant.hooks.hook_settings import HookSettings
         from tellback.agent.assistant.hooks.service import serve_hook
 
         with opened_memory(context, create=True) as opened:
-            settings = HookSettings.of(opened.settings)
-            run(serve_hook(call, _write_reply, memory=opened.memory, settings=settings))
+            run(serve_hook(call, _write_reply, memory=opened.memory, settings=opened.settings))
     except Exception as error:  # the border: a hook that fails must not stop its client
         log_run(client, HookRun.failed(call, error, (datetime.now(UTC) - call.received).total_seconds()))
         if global_options(context).debug:

@@ -180,7 +180,6 @@ def _opened_for(context: typer.Context, *, dry_run: bool) -> Iterator[OpenedMemo
 def _import_conversations(
     context: typer.Context, source: ConversationSource, paths: Sequence[Path], options: ImportOptions
 ) -> None:
-    from tellback.agent.assistant.hooks.hook_settings import HookSettings
     from tellback.agent.assistant.hooks.transcript_import import import_transcripts
 
     with (
@@ -192,7 +191,7 @@ def _import_conversations(
                 source,
                 paths,
                 memory=opened.memory,
-                settings=HookSettings.of(opened.settings),
+                settings=opened.settings,
                 dry_run=options.dry_run,
                 on_progress=advance,
             )

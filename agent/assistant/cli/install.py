@@ -82,7 +82,7 @@ def _print_changes(client: Client, changed: list[FileChange], *, dry_run: bool) 
 
 def _launch(configuration: Configuration) -> Launch:
     from tellback.agent.assistant.clients.registration import Launch, own_program
-    from tellback.agent.assistant.hooks.hook_settings import HOOK_SECONDS
+    from tellback.agent.assistant.hooks.hook_call import HOOK_SECONDS
 
     options: list[str] = []
     for name in _PASSED_ON:

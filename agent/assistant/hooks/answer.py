@@ -15,10 +15,10 @@ from tellback.agent.assistant.clients.client import HookClient
 from tellback.agent.assistant.clients.hook_payload import ClientEvent, HookMoment
 from tellback.agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from tellback.agent.assistant.clients.registry import hook_client
+from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.capture import CHECKPOINT, SHOWN, session_name
 from tellback.agent.assistant.hooks.context_block import BRIEFING_HEADING, PROMPT_HEADING, context_block
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.prompt_recall import recall_for_prompt, scores_of
 from tellback.agent.context_items import ContextItem, item_from_hit
 from tellback.memory import Hit, LongTermMemory, Memory, default_counter
@@ -34,7 +34,7 @@ _BRIEFING_SCANNED: Final = 100
 _BRIEFING_PROMPTS: Final = 5
 
 
-async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookSettings) -> HookReply:
+async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: AssistantSettings) -> HookReply:
     """Return the reply to *call*, with the memories for its moment. An unknown client raises ``ArgumentError``."""
     client = hook_client(call.client)
     event = client.read_hook(call.event, call.payload, call.folder)
@@ -52,7 +52,7 @@ async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookS
             heading, items = BRIEFING_HEADING, await answer.briefing()
         case _:
             return _NO_REPLY
-    block, shown = context_block(items, heading=heading, tokens=settings.tokens, count=default_counter().count)
+    block, shown = context_block(items, heading=heading, tokens=settings.hook_tokens, count=default_counter().count)
     output = client.hook_output(call.event, block)
     given = scores_of(shown) if event.moment is HookMoment.PROMPT else {}
     return HookReply(output, shown=tuple(item.id for item in shown), shown_before=tuple(before), given=given)
@@ -69,7 +69,7 @@ class _HookAnswer:
     def __init__(
         self,
         memory: LongTermMemory,
-        settings: HookSettings,
+        settings: AssistantSettings,
         client: HookClient,
         event: ClientEvent,
         project: Project | None,
@@ -86,7 +86,7 @@ class _HookAnswer:
         stored = await self._session_messages()
         prompts = [item.message.text for item in stored if item.message.role == "user"]
         found = await recall_for_prompt(
-            self.memory, self.event.prompt, earlier=prompts, settings=self.settings, where=self.where
+            self.memory, self.event.prompt, earlier=prompts, namespace=self.settings.namespace, where=self.where
         )
         known = _in_context(stored, self.received)
         new = [item for item in found.items if item.id not in known or found.written[item.id] > known[item.id]]

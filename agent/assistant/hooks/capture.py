@@ -21,8 +21,8 @@ from tellback.agent.assistant.clients.project import PROJECT_SCOPE, Project, pro
 from tellback.agent.assistant.clients.registry import hook_client
 from tellback.agent.assistant.clients.transcript import NamedSource, TranscriptEntry
 from tellback.agent.assistant.clients.typed_text import split_pasted, typed_text
+from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.desk.desk import MemoryDesk
 from tellback.memory import LongTermMemory, Message, Trust
 from tellback.memory.internals import ORIGIN, SCOPES, TITLE, TRUST, StoredMessage, run_in_thread
@@ -62,12 +62,12 @@ class KeptMessages:
 
 
 async def keep_hook(
-    call: HookCall, reply: HookReply, *, memory: LongTermMemory, settings: HookSettings
+    call: HookCall, reply: HookReply, *, memory: LongTermMemory, settings: AssistantSettings
 ) -> KeptMessages:
     """Keep the prompt, answer or moment that *call* reports; *reply* is the answer that the hook gave."""
     client = hook_client(call.client)
     event = client.read_hook(call.event, call.payload, call.folder)
-    if event is None or settings.keep == "nothing":
+    if event is None or settings.hook_keep == "nothing":
         return KeptMessages()
     project = project_of(event.folder)
     if project is not None and project.is_off:
@@ -158,7 +158,7 @@ class Capture:
 
     memory: LongTermMemory
     client: NamedSource
-    settings: HookSettings
+    settings: AssistantSettings
     project: Project | None = None
     title: str = ""
 
@@ -253,7 +253,7 @@ class Capture:
         if self.project is not None:
             metadata[SCOPES] = {PROJECT_SCOPE: self.project.name}
         if entry.role == "assistant":
-            if self.settings.keep != "all":
+            if self.settings.hook_keep != "all":
                 return []
             text = self.memory.redacted(typed_text(entry.text) or entry.text)
             message = Message.assistant(text, at=entry.at)

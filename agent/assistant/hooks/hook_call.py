@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+from tellback.agent.assistant.clients.hook_payload import HookMoment
+
+HOOK_SECONDS: Final[Mapping[HookMoment, int]] = {
+    HookMoment.SESSION_START: 10,
+    HookMoment.PROMPT: 10,
+    HookMoment.TURN_END: 20,
+    HookMoment.COMPACTION: 20,
+}
+"""Seconds after which a client goes on without a hook, as it is registered: nobody waits for the end of a turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tellback.agent.assistant.clients.typed_text import split_pasted
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, above_floor
 from tellback.agent.context_items import ContextItem, item_from_hit
 from tellback.agent.desk.desk import MemoryDesk
@@ -17,6 +16,7 @@ from tellback.memory.internals import UtteranceKind, analyze_text
 from tellback.vectorstore import Filter
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+_MOST_MEMORIES: Final = 8
 _CONTEXT_TURNS: Final = 3
 _QUESTION_CHARACTERS: Final = 2_000
 
@@ -31,7 +31,7 @@ class PromptMemories:
 
 
 async def recall_for_prompt(
-    memory: LongTermMemory, prompt: str, *, earlier: Sequence[str], settings: HookSettings, where: Filter | None
+    memory: LongTermMemory, prompt: str, *, earlier: Sequence[str], namespace: str, where: Filter | None
 ) -> PromptMemories:
     """Return the memories that bear on *prompt*, typed after the prompts *earlier*, among those that *where* selects.
 
@@ -43,10 +43,10 @@ async def recall_for_prompt(
     if not question or _is_small_talk(question):
         return PromptMemories()
     result = await memory.recall(
-        question, settings.k, context=earlier[-_CONTEXT_TURNS:], namespace=settings.namespace, where=where
+        question, _MOST_MEMORIES, context=earlier[-_CONTEXT_TURNS:], namespace=namespace, where=where
     )
     ids = [hit.memory.id for hit in result]
-    unwanted = await MemoryDesk(memory=memory, namespace=settings.namespace).not_useful(question, ids)
+    unwanted = await MemoryDesk(memory=memory, namespace=namespace).not_useful(question, ids)
     hits = [hit for hit in result if hit.memory.id not in unwanted and not _is_of_small_talk(hit.memory)]
     items = [replace(item_from_hit(hit, 0), text=hit.passage or hit.memory.text) for hit in hits]
     kept, _ = above_floor(items, result, share=DEFAULT_RELEVANCE_FLOOR, searched=result.searched)

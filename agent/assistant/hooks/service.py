@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.answer import answer_hook
 from tellback.agent.assistant.hooks.capture import keep_hook
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.run_log import HookRun, log_run, paused_since
 from tellback.memory import LongTermMemory
 
@@ -16,7 +16,7 @@ _NO_REPLY = HookReply("")
 
 
 async def serve_hook(
-    call: HookCall, send: Callable[[HookReply], object], *, memory: LongTermMemory, settings: HookSettings
+    call: HookCall, send: Callable[[HookReply], object], *, memory: LongTermMemory, settings: AssistantSettings
 ) -> None:
     """Answer *call*, *send* the reply, then keep the conversation, for which the client need not wait.
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tellback.agent.assistant.clients.project import Project, project_of
 from tellback.agent.assistant.clients.transcript import ConversationSource
+from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.capture import Capture, KeptMessages
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.memory import ArgumentError, LoadError, LongTermMemory
 from tellback.vectorstore import MissingExtra
 
@@ -40,7 +40,7 @@ async def import_transcripts(
     paths: Sequence[Path],
     *,
     memory: LongTermMemory,
-    settings: HookSettings,
+    settings: AssistantSettings,
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], object] = lambda done, total, last: None,
 ) -> TranscriptReport:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tellback.agent.assistant.config import CONFIG_VARIABLE, AssistantSettings, load_configuration
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.service import serve_hook
 from tellback.agent.assistant.resident import wire
 from tellback.agent.assistant.resident.client import file_stamp
@@ -114,7 +113,7 @@ class ResidentServer:
         call = HookCall(request["client"], request["event"], payload, request["folder"], datetime.now(UTC))
         replies: list[HookReply] = []
         with self.pool.lend(settings, create=True) as opened:
-            run_sync(serve_hook(call, replies.append, memory=opened.memory, settings=HookSettings.of(settings)))
+            run_sync(serve_hook(call, replies.append, memory=opened.memory, settings=settings))
         return {"output": "".join(reply.stdout for reply in replies)}
 
     def _recall(self, request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,6 @@ from fastapi import APIRouter, File, Form, HTTPException, Request, Response, Upl
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.transcript_import import import_transcripts
 from tellback.agent.assistant.importers.export_files import export_files
 from tellback.agent.assistant.importers.registry import (
@@ -73,7 +72,7 @@ async def _import(opened: OpenedMemory, place: Path, *, mine: bool) -> tuple[lis
     if source not in CHAT_EXPORTS or source is None:
         raise HTTPException(422, "This is no export of ChatGPT, Claude or Tellback: drop the ZIP file as it came.")
     paths = await asyncio.to_thread(lambda: list(export_files(place)))
-    taken = await import_transcripts(source, paths, memory=opened.memory, settings=HookSettings.of(opened.settings))
+    taken = await import_transcripts(source, paths, memory=opened.memory, settings=opened.settings)
     lines = [f"{taken.conversations} conversations of {source.title}", f"{taken.kept} messages kept"]
     lines += [f"{taken.known} known already"] if taken.known else []
     lines += [f"{taken.forgotten} forgotten here before, and left out"] if taken.forgotten else []

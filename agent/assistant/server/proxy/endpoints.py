@@ -17,7 +17,6 @@ from starlette.types import Receive, Scope, Send
 
 from tellback.agent.agent_memory import NOT_SENSITIVE_FILTER
 from tellback.agent.assistant.hooks.context_block import PROMPT_HEADING, context_block
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.prompt_recall import recall_for_prompt
 from tellback.agent.assistant.hooks.run_log import paused_since
 from tellback.agent.assistant.server.proxy.chat_request import ChatRequest
@@ -189,13 +188,12 @@ class ModelEndpoints:
             if not chat.prompt:
                 return _Given(chat, turn)
             await self.keeper.settle(opened.namespace)
-            settings = HookSettings.of(opened.settings)
-            is_shown = settings.share_sensitive or not upstream.remote
+            is_shown = opened.settings.share_sensitive or not upstream.remote
             found = await recall_for_prompt(
                 opened.memory,
                 chat.prompt,
                 earlier=chat.earlier_prompts,
-                settings=settings,
+                namespace=opened.namespace,
                 where=None if is_shown else NOT_SENSITIVE_FILTER,
             )
         except (MemoryLayerError, VectorStoreError) as error:
@@ -203,7 +201,7 @@ class ModelEndpoints:
             return _Given(chat, turn, notes=(f"the memory could not be asked: {type(error).__name__}",))
         new = [item for item in found.items if "".join(item.text.split()) not in chat.said]
         count = default_counter().count
-        block, items = context_block(new, heading=PROMPT_HEADING, tokens=settings.tokens, count=count)
+        block, items = context_block(new, heading=PROMPT_HEADING, tokens=opened.settings.hook_tokens, count=count)
         revisions = {item.id: found.revisions[item.id] for item in items}
         turn = replace(turn, block=block, items=items, revisions=revisions)
         self.keeper.note(turn)
@@ -251,12 +249,11 @@ class ModelEndpoints:
             await asyncio.shield(keeping)
 
     def _keep(self, opened: OpenedMemory, turn: Turn, relay: Relay) -> asyncio.Task[None] | None:
-        settings = HookSettings.of(opened.settings)
-        if settings.keep == "nothing" or not turn.prompt:
+        if opened.settings.hook_keep == "nothing" or not turn.prompt:
             return None
         reader = relay.reader
         answer = "" if reader.calls_tools else reader.text
-        return self.keeper.keep(opened.memory, settings, turn, answer, complete=reader.is_complete)
+        return self.keeper.keep(opened.memory, opened.settings, turn, answer, complete=reader.is_complete)
 
 
 class _Forwarded(StreamingResponse):

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tellback.agent.assistant.clients.transcript import TranscriptEntry
+from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.capture import Capture
-from tellback.agent.assistant.hooks.hook_settings import HookSettings
 from tellback.agent.assistant.hooks.prompt_recall import scores_of
 from tellback.agent.context_items import ContextItem
 from tellback.memory import LongTermMemory
@@ -77,7 +77,7 @@ class TurnKeeper:
             self._known.popitem(last=False)
 
     def keep(
-        self, memory: LongTermMemory, settings: HookSettings, turn: Turn, answer: str, *, complete: bool
+        self, memory: LongTermMemory, settings: AssistantSettings, turn: Turn, answer: str, *, complete: bool
     ) -> asyncio.Task[None]:
         """Begin to keep the words of *turn*, unless they are kept already, and its *answer* ("": none to be kept).
 
@@ -103,7 +103,7 @@ class TurnKeeper:
             await asyncio.wait(self._tasks)
 
 
-async def _keep(memory: LongTermMemory, settings: HookSettings, turn: Turn, said: str, answer: str) -> None:
+async def _keep(memory: LongTermMemory, settings: AssistantSettings, turn: Turn, said: str, answer: str) -> None:
     now = datetime.now(UTC)
     entries = [TranscriptEntry("user", said, turn.session, turn.at)] if said else []
     entries += [TranscriptEntry("assistant", answer, turn.session, now)] if answer else []
