@@ -63,8 +63,9 @@ class HookClient(Client):
 
     Paths are relative to the folder that *home* gives: *hooks*, the *skill*, and the patterns of *transcripts*, whose
     files are called as *transcript_names* wherever they are copied to. *reply* makes the output of a hook from the
-    event's name, the moment and the context; *read* reads a transcript from a byte on. *off_switch* is the setting in
-    the file of hooks that turns all hooks off. *archive* is a file with many conversations, which *read_archive* reads.
+    event's name, the moment and the context; *read_transcript* reads a transcript from a byte on; it returns None
+    where that is not a person's conversation, such as that of a sub-agent. *off_switch* is the setting in the file of
+    hooks that turns all hooks off. *archive* is a file with many conversations, which *read_archive* reads.
     """
 
     home: Callable[[], Path]
@@ -73,7 +74,7 @@ class HookClient(Client):
     reply: Callable[[str, HookMoment | None, str], str] = context_reply
     transcripts_in: tuple[str, ...]
     transcript_names: tuple[str, ...]
-    read: Callable[[Path, int], Transcript | None]
+    read_transcript: Callable[[Path, int], Transcript | None]
     off_switch: str = ""
     skill: str = ""
     archive: Callable[[], Path] | None = None
@@ -119,13 +120,6 @@ class HookClient(Client):
         files = (path for pattern in patterns for path in root.glob(pattern))
         yield from oldest_first(path for path in files if "subagents" not in path.parts)
 
-    def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
-        """Return the conversation in the file *path* from the byte *start* on.
-
-        None where it is not a person's conversation, such as that of a sub-agent.
-        """
-        return self.read(path, start)
-
     def archives(self) -> Iterator[Path]:
         """Yield the files that hold many conversations each, such as the database of an editor."""
         if self.archive is not None and self.archive().is_file():
@@ -135,5 +129,5 @@ class HookClient(Client):
         """Yield the conversations of the file *path*: those of an archive, else the one of a transcript."""
         if self.archive is not None and self.read_archive is not None and path.suffix == self.archive().suffix:
             yield from self.read_archive(path)
-        elif (transcript := self.read_transcript(path)) is not None:
+        elif (transcript := self.read_transcript(path, 0)) is not None:
             yield transcript

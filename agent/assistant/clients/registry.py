@@ -75,7 +75,7 @@ HOOK_CLIENTS: Final = (
         payload=PayloadForm(turn="prompt_id", answer="last_assistant_message", fresh_starts=_CLAUDE_STARTS),
         transcripts_in=("projects/*/*.jsonl",),
         transcript_names=("*.jsonl",),
-        read=claude_code_transcripts.read_transcript,
+        read_transcript=claude_code_transcripts.read_transcript,
         skill="skills/tellback/SKILL.md",
     ),
     HookClient(
@@ -95,7 +95,7 @@ HOOK_CLIENTS: Final = (
             for suffix in ("jsonl", "jsonl.zst")
         ),
         transcript_names=("rollout-*.jsonl", "rollout-*.jsonl.zst"),
-        read=codex_transcripts.read_transcript,
+        read_transcript=codex_transcripts.read_transcript,
     ),
     HookClient(
         name="gemini-cli",
@@ -113,7 +113,7 @@ HOOK_CLIENTS: Final = (
         reply=partial(context_reply, otherwise="{}"),  # the client expects one JSON object from every hook
         transcripts_in=("tmp/*/chats/session-*.json", "tmp/*/chats/session-*.jsonl"),  # those of sub-agents lie below
         transcript_names=("session-*.json", "session-*.jsonl"),
-        read=gemini_transcripts.read_transcript,
+        read_transcript=gemini_transcripts.read_transcript,
     ),
     # The context of a session's start is lost in many versions, up to 3.6.31 at least: it is given at prompts again.
     HookClient(
@@ -132,7 +132,7 @@ HOOK_CLIENTS: Final = (
         reply=cursor_reply,
         transcripts_in=("projects/*/agent-transcripts/*/*.jsonl",),
         transcript_names=("*.jsonl",),
-        read=cursor_transcripts.read_transcript,
+        read_transcript=cursor_transcripts.read_transcript,
         archive=editor_database,
         read_archive=composers,
     ),

@@ -41,16 +41,12 @@ class Transcript:
     title: str = ""
 
 
-class NamedSource(Protocol):
-    """Program in which conversations are held."""
+class ConversationSource(Protocol):
+    """Program whose conversations can be taken in."""
 
     @property
     def name(self) -> str:
         """Name in commands and before the names of its sessions, such as "claude-code"."""
-
-
-class ConversationSource(NamedSource, Protocol):
-    """Program whose conversations can be taken in."""
 
     @property
     def title(self) -> str:

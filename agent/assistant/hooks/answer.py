@@ -77,7 +77,7 @@ class _HookAnswer:
     ) -> None:
         self.memory, self.settings, self.event, self.project = memory, settings, event, project
         self.received = received
-        self.session = session_name(client, event.session)
+        self.session = session_name(client.name, event.session)
         hidden = [] if settings.share_sensitive else [NOT_SENSITIVE_FILTER]
         self.where: dict[str, Any] = {"$and": [project_filter(project), *hidden]}
 

@@ -19,7 +19,7 @@ from tellback.agent.assistant.clients.client import HookClient
 from tellback.agent.assistant.clients.hook_payload import ClientEvent, HookMoment
 from tellback.agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from tellback.agent.assistant.clients.registry import hook_client
-from tellback.agent.assistant.clients.transcript import NamedSource, TranscriptEntry
+from tellback.agent.assistant.clients.transcript import TranscriptEntry
 from tellback.agent.assistant.clients.typed_text import split_pasted, typed_text
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
@@ -44,9 +44,9 @@ _COMPACTED: Final = "The context of the client was compacted here."
 _BRIEFED: Final = "The session began with a briefing."
 
 
-def session_name(client: NamedSource, session: str) -> str:
-    """Return the name of a client's *session* in the history of conversations."""
-    return f"{client.name}:{session}"
+def session_name(client: str, session: str) -> str:
+    """Return the name of a *session* of the *client* in the history of conversations."""
+    return f"{client}:{session}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ async def keep_hook(
     project = project_of(event.folder)
     if project is not None and project.is_off:
         return KeptMessages()
-    capture = Capture(memory, client, settings, project)
+    capture = Capture(memory, client.name, settings, project)
     match event.moment:
         case HookMoment.PROMPT:
             entry = TranscriptEntry("user", event.prompt, event.session, call.received, event.id)
@@ -134,7 +134,7 @@ async def _transcript_entries(
     if event.transcript is None or start is None:
         return [], None
     number = event.transcript.stat().st_ino
-    transcript = await run_in_thread(partial(client.read_transcript, event.transcript, start=start))
+    transcript = await run_in_thread(partial(client.read_transcript, event.transcript, start))
     if transcript is None:
         return [], None
     entries: Sequence[TranscriptEntry] = transcript.entries
@@ -151,13 +151,13 @@ def _answer(event: ClientEvent, time: datetime) -> list[TranscriptEntry]:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Keeps entries of a *client*'s sessions in *memory*, in the scope of a *project*.
+    """Keeps entries of sessions of a *client*, by its name, in *memory*, in the scope of a *project*.
 
     *title* is the name of the conversation; it is kept with the first message of the user.
     """
 
     memory: LongTermMemory
-    client: NamedSource
+    client: str
     settings: AssistantSettings
     project: Project | None = None
     title: str = ""
@@ -197,7 +197,7 @@ class Capture:
         """Log which memories a *prompt* was given, with their *scores*."""
         desk = MemoryDesk(memory=self.memory, namespace=self.settings.namespace)
         session = session_name(self.client, prompt.session)
-        await desk.log_given(prompt.text, scores, client=self.client.name, session=session)
+        await desk.log_given(prompt.text, scores, client=self.client, session=session)
 
     async def recent_messages(self, session: str) -> list[StoredMessage]:
         """Return the newest messages of *session* in the history."""
@@ -209,7 +209,7 @@ class Capture:
         *text* is for people, *metadata* for hooks.
         """
         mark = Message.system(text)
-        mark = mark.model_copy(update={"at": time, "metadata": {**metadata, ORIGIN: self.client.name}})
+        mark = mark.model_copy(update={"at": time, "metadata": {**metadata, ORIGIN: self.client}})
         await self._remember(session, [mark])
 
     async def _keep_session(
@@ -249,7 +249,7 @@ class Capture:
 
     def _messages(self, entry: TranscriptEntry, shown: Sequence[str]) -> list[Message]:
         """Return the messages of *entry*, redacted: own words and pasted ones are separate messages."""
-        metadata: dict[str, Any] = {ORIGIN: self.client.name}
+        metadata: dict[str, Any] = {ORIGIN: self.client}
         if self.project is not None:
             metadata[SCOPES] = {PROJECT_SCOPE: self.project.name}
         if entry.role == "assistant":

@@ -69,7 +69,7 @@ async def import_transcripts(
                 # A resumed or forked session begins with a copy of the lines before it.
                 entries = [entry for entry in transcript.entries if not entry.id or entry.id not in seen]
                 seen.update(entry.id for entry in entries if entry.id)
-                capture = Capture(memory, client, settings, project, transcript.title)
+                capture = Capture(memory, client.name, settings, project, transcript.title)
                 try:
                     counts += await capture.keep(entries, dry_run=dry_run)
                 except ArgumentError as error:  # a name or a text that no memory keeps: the others are still imported

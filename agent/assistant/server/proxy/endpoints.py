@@ -22,7 +22,7 @@ from tellback.agent.assistant.hooks.run_log import paused_since
 from tellback.agent.assistant.server.proxy.chat_request import ChatRequest
 from tellback.agent.assistant.server.proxy.embeddings import embeddings
 from tellback.agent.assistant.server.proxy.relay import Relay
-from tellback.agent.assistant.server.proxy.turn_keeper import ApiClient, Turn, TurnKeeper
+from tellback.agent.assistant.server.proxy.turn_keeper import Turn, TurnKeeper
 from tellback.agent.assistant.server.proxy.upstream import MODEL_ALIAS, Refusal, Upstream, returned_headers, upstream_of
 from tellback.agent.assistant.server.proxy.wires import CHAT_COMPLETIONS, MESSAGES, Wire
 from tellback.agent.assistant.wiring import OpenedMemory, make_http_client
@@ -174,7 +174,7 @@ class ModelEndpoints:
         if not _CLIENT_NAME.fullmatch(client):
             raise Refusal("client", f"{CLIENT_HEADER}: small letters, digits and -, 40 at most, are needed")
         session = named or f"{now:%Y-%m-%d}-{chat.beginning(key)}"
-        return Turn(ApiClient(client), opened.namespace, session, chat.turn(key), chat.prompt, now)
+        return Turn(client, opened.namespace, session, chat.turn(key), chat.prompt, now)
 
     async def _given(self, chat: ChatRequest, turn: Turn, opened: OpenedMemory, upstream: Upstream) -> _Given:
         """Return *chat* with what is known about its prompt; where tools go on, with what the turn was given before."""

@@ -27,20 +27,13 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ApiClient:
-    """Program that asks over an endpoint of models, by its *name*."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """Turn of a conversation: what its *hash* stands for was said in *session* of *client* in *namespace*.
 
     *block*, with *items* of these *revisions* (by id), was added to the *prompt*. *kept*: the user's words are.
     """
 
-    client: ApiClient
+    client: str
     namespace: str
     session: str
     hash: str
@@ -54,7 +47,7 @@ class Turn:
     @property
     def key(self) -> tuple[str, str, str, str]:
         """Key by which it is known again."""
-        return self.client.name, self.namespace, self.session, self.hash
+        return self.client, self.namespace, self.session, self.hash
 
 
 class TurnKeeper:
