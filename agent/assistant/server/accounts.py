@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from starlette.requests import Request
+
 from tellback.agent.errors import AgentError
 from tellback.agent.http_listener import check_token
 from tellback.memory.internals import Quota, User, Users
@@ -163,6 +165,25 @@ class Accounts:
         if self._users is None:
             self._users = await asyncio.to_thread(Users, (await self._opened()).memory.database)
         return self._users
+
+
+async def memory_of_caller(request: Request, namespace: str | None = None, *, writes: bool) -> OpenedMemory:
+    """Return the memory of whoever sends *request*, as ``Accounts.memory_of``."""
+    accounts: Accounts = request.app.state.accounts
+    return await accounts.memory_of(request.state.caller, namespace, writes=writes)
+
+
+async def shared_memories(request: Request) -> list[OpenedMemory]:
+    """Return what of other namespaces is shared with whoever sends *request*, to read."""
+    accounts: Accounts = request.app.state.accounts
+    shared = await accounts.shared_with(request.state.caller)
+    return [await memory_of_caller(request, name, writes=False) for name in shared]
+
+
+def check_server_token(request: Request) -> None:
+    """Raise ``NotPermitted`` unless *request* was sent with the token of the server, or a session begun with it."""
+    account: Account = request.state.caller
+    account.check_server_token()
 
 
 @dataclass(frozen=True, slots=True)

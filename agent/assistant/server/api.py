@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, R
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
-from tellback.agent.assistant.server.accounts import Accounts, NotPermitted
+from tellback.agent.assistant.server.accounts import NotPermitted, memory_of_caller, shared_memories
 from tellback.agent.assistant.server.chat_stream import chat_stream, server_event
 from tellback.agent.assistant.server.jobs import JobItem
 from tellback.agent.assistant.server.open_memory import ServedMemory
@@ -43,30 +43,15 @@ router = APIRouter()
 _MOST = 1_000
 
 
-async def opened_memory(request: Request) -> OpenedMemory:
-    """Return the memory of the caller, to read and to change."""
-    return await memory_of_caller(request, writes=True)
-
-
-async def memory_of_caller(request: Request, *, writes: bool) -> OpenedMemory:
-    """Return the memory of the caller, to read, or to change it, too."""
-    return await _memory_of(request, None, writes=writes)
-
-
-async def _memory_of(request: Request, namespace: str | None, *, writes: bool) -> OpenedMemory:
-    accounts: Accounts = request.app.state.accounts
-    return await accounts.memory_of(request.state.caller, namespace, writes=writes)
-
-
 Namespace = Annotated[str | None, Query(max_length=512, description="A namespace that is shared with you.")]
 
 
 async def _readable(request: Request, namespace: Namespace = None) -> OpenedMemory:
-    return await _memory_of(request, namespace, writes=False)
+    return await memory_of_caller(request, namespace, writes=False)
 
 
 async def _writable(request: Request, namespace: Namespace = None) -> OpenedMemory:
-    return await _memory_of(request, namespace, writes=True)
+    return await memory_of_caller(request, namespace, writes=True)
 
 
 async def _reading_desk(opened: Annotated[OpenedMemory, Depends(_readable)]) -> MemoryDesk:
@@ -511,13 +496,9 @@ async def mark(desk: DeskParameter, body: MarkBody) -> OperationItem | None:
 @router.post("/recall")
 async def recall(request: Request, body: RecallBody, namespace: Namespace = None) -> FoundMemories:
     """Find what is known about a question, best first: in your own namespace and what is shared with you, or in one."""
-    accounts: Accounts = request.app.state.accounts
-    own = await accounts.memory_of(request.state.caller, namespace, writes=False)
-    shared = () if namespace is not None else await accounts.shared_with(request.state.caller)
-    found = {own.namespace: await own.desk.recall(body.question, body.k, **body.options())}
-    for name in shared:
-        opened = await accounts.memory_of(request.state.caller, name, writes=False)
-        found[name] = await opened.desk.recall(body.question, body.k, **body.options())
+    own = await memory_of_caller(request, namespace, writes=False)
+    places = [own, *(await shared_memories(request) if namespace is None else ())]
+    found = {place.namespace: await place.desk.recall(body.question, body.k, **body.options()) for place in places}
     return FoundMemories.merged(found, body.k)
 
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tellback.agent.assistant.server import care, jobs, problems
-from tellback.agent.assistant.server.accounts import Accounts
-from tellback.agent.assistant.server.api import memory_of_caller, router
+from tellback.agent.assistant.server.accounts import Accounts, memory_of_caller
+from tellback.agent.assistant.server.api import router
 from tellback.agent.assistant.server.api_reference import HEADERS, STYLE, reference_page
 from tellback.agent.assistant.server.jobs import BackgroundJobs
 from tellback.agent.assistant.server.open_memory import ServedMemory

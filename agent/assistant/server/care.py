@@ -15,7 +15,7 @@ from fastapi import APIRouter, BackgroundTasks, Depends, HTTPException, Request,
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from tellback.agent.assistant.server.accounts import OWNER, Account, Accounts, NoSuchNamespace
+from tellback.agent.assistant.server.accounts import OWNER, Account, Accounts, NoSuchNamespace, check_server_token
 from tellback.agent.assistant.server.api import OpenedParameter, ReadOnly
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.resident import resident_bytes
@@ -226,7 +226,7 @@ async def backups(opened: Owner) -> list[BackupItem]:
 @router.get("/backups/{name}", response_class=FileResponse)
 async def download(request: Request, opened: Owner, name: str) -> FileResponse:
     """Send a backup as it is, with the memories of everybody in it: it needs the token of the server."""
-    _check_server_token(request)
+    check_server_token(request)
     return await backup_file(opened, name)
 
 
@@ -243,7 +243,7 @@ async def restore(request: Request, opened: Owner, name: str, body: RestoreBody,
 
     It needs the token of the server, which ends, does it, and serves again; `/health` of the page says how it went.
     """
-    _check_server_token(request)
+    check_server_token(request)
     plan = await plan_restore(opened, name)
     if body.confirm is None or not plan.is_confirmed_by(body.confirm):
         return Restoring(done=False, confirm=plan.confirm, **plan.shown())
@@ -281,11 +281,6 @@ async def verify(request: Request, opened: OpenedParameter, body: VerifyBody) ->
     left = [{"where": one.where if account.name == OWNER or "/" not in one.where else "a file", "what": one.what}
             for one in found.left]  # fmt: skip
     return Verification(gone=found.gone, left=left, rows=found.rows, files=len(found.files), notes=list(found.notes))
-
-
-def _check_server_token(request: Request) -> None:
-    account: Account = request.state.caller
-    account.check_server_token()
 
 
 @router.get("/users")

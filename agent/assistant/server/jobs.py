@@ -13,7 +13,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel
 
-from tellback.agent.assistant.server.accounts import Accounts, NotPermitted
+from tellback.agent.assistant.server.accounts import memory_of_caller
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.memory.jobs import INGEST, Job, Jobs, JobWorker, memory_handlers
@@ -102,11 +102,7 @@ def _prefix(opened: OpenedMemory) -> str:
 
 
 async def _own(request: Request) -> OpenedMemory:
-    accounts: Accounts = request.app.state.accounts
-    opened = await accounts.memory_of(request.state.caller, None, writes=False)
-    if not opened.own:
-        raise NotPermitted("jobs are not shared")
-    return opened
+    return await memory_of_caller(request, writes=False)
 
 
 def _jobs_of(request: Request) -> BackgroundJobs:

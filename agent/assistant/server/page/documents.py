@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, File, Form, HTTPException, Request, Response, UploadFile
 
-from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, go_to, shared_places
+from tellback.agent.assistant.server.accounts import shared_memories
+from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, go_to
 from tellback.agent.assistant.server.page.rendering import is_partial, marked, place_query, render
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.memory import Passage
@@ -53,7 +54,7 @@ async def documents(
     collections = await opened.knowledge().collections()
     if collection and collection not in collections:
         collection = ""
-    shared = await shared_places(request)
+    shared = await shared_memories(request)
     places = [opened, *shared] if opened.own and not collection else [opened]
     found, doubt = await _asked(places, question, collection) if question.strip() else ([], None)
     values: dict[str, Any] = {"question": question, "found": found, "doubt": doubt}

@@ -20,7 +20,7 @@ from tellback.agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSett
 from tellback.agent.assistant.hooks.health import HookHealth, hook_health
 from tellback.agent.assistant.hooks.run_log import read_runs
 from tellback.agent.assistant.own_process import COMMAND_LINE, own_command, own_environment
-from tellback.agent.assistant.server.accounts import Account, Accounts
+from tellback.agent.assistant.server.accounts import Accounts, check_server_token
 from tellback.agent.assistant.server.care import backup_file, begin_restore, plan_restore
 from tellback.agent.assistant.server.page.browser_sessions import SIGN_IN, BrowserSessions
 from tellback.agent.assistant.server.page.page_route import Own, PageRoute, check_owner, go_to
@@ -107,13 +107,8 @@ async def backup(opened: Own) -> Response:
     return go_to(opened, "/health", made=copy.path.name)
 
 
-def check_server_token(request: Request) -> None:
-    """Refuse a session that was not begun with the token of the server: backups hold the memories of everybody."""
-    account: Account = request.state.caller
-    account.check_server_token()
-
-
 _Server = Depends(check_server_token)
+"""Backups hold the memories of everybody."""
 
 
 @router.get("/health/backups/{name}", dependencies=[_Server])

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Form, HTTPException, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tellback.agent.assistant.server.accounts import NotPermitted
-from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, go_to, shared_places
+from tellback.agent.assistant.server.accounts import NotPermitted, shared_memories
+from tellback.agent.assistant.server.page.page_route import Opened, PageRoute, go_to
 from tellback.agent.assistant.server.page.rendering import (
     PLACE,
     Page,
@@ -193,7 +193,7 @@ async def memories(request: Request, opened: Opened, chosen: FilterQuery, after:
     if chosen.state not in _STATES:
         raise HTTPException(422, "There is no such filter.")
     narrowed: dict[str, Any] = {"where": chosen.where(page), "tags": (chosen.tag,) if chosen.tag else ()}
-    shared = await shared_places(request)
+    shared = await shared_memories(request)
     values: dict[str, Any] = {"chosen": chosen, "shared": [one.namespace for one in shared]}
     values |= {"next": None, "total": None, "far": (), "doubt": None, "notes": ()}
     if question or chosen.document:

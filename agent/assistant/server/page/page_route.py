@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from tellback.agent.assistant.server import problems
-from tellback.agent.assistant.server.accounts import Account, Accounts, NotPermitted
+from tellback.agent.assistant.server.accounts import Account, NotPermitted, memory_of_caller
 from tellback.agent.assistant.server.page.browser_sessions import BrowserSession, BrowserSessions
 from tellback.agent.assistant.server.page.rendering import PLACE, is_partial, place_query, render
 from tellback.agent.assistant.wiring import OpenedMemory
@@ -42,8 +42,7 @@ async def read_place(
 
 
 async def _open(request: Request, place: str | None, *, writes: bool) -> OpenedMemory:
-    accounts: Accounts = request.app.state.accounts
-    opened = await accounts.memory_of(request.state.caller, place, writes=writes)
+    opened = await memory_of_caller(request, place, writes=writes)
     request.state.opened = opened
     return opened
 
@@ -53,13 +52,6 @@ async def own_memory(opened: Annotated[OpenedMemory, Depends(opened_place)]) -> 
     if not opened.own:
         raise NotPermitted("conversations are not shared")
     return opened
-
-
-async def shared_places(request: Request) -> list[OpenedMemory]:
-    """Return what of other namespaces is shared with the user."""
-    accounts: Accounts = request.app.state.accounts
-    shared = await accounts.shared_with(request.state.caller)
-    return [await accounts.memory_of(request.state.caller, name, writes=False) for name in shared]
 
 
 async def check_owner(request: Request) -> None:

@@ -13,8 +13,8 @@ from fastapi import APIRouter, BackgroundTasks, Depends, Request, Response
 
 from tellback.agent.assistant.config import ConfigurationError, setting_words
 from tellback.agent.assistant.config_file import write_settings
-from tellback.agent.assistant.server.accounts import Account, Accounts, NotPermitted
-from tellback.agent.assistant.server.page.health import check_server_token, restarting
+from tellback.agent.assistant.server.accounts import Account, Accounts, NotPermitted, check_server_token
+from tellback.agent.assistant.server.page.health import restarting
 from tellback.agent.assistant.server.page.page_route import Own, PageRoute, go_to
 from tellback.agent.assistant.server.page.rendering import render
 from tellback.agent.assistant.wiring import OpenedMemory
