@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import TypeAdapter
 
-from tellback.agent.desk.desk import Mark
+from tellback.agent.desk.desk import MARK_VALUES, Mark
 from tellback.agent.desk.values import memory_value, recall_result
 from tellback.memory import (
     ArgumentError,
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 _API: Final = "/api/v1"
 _MOST: Final = 1_000
 _NOT_SENT: Final = ("actor", "approved_by", "namespace", "counter", "hooks")
-_MARK_VALUES: Final = {"tag": "tags", "untag": "tags", "set_importance": "importance", "expire": "at"}
-"""Fields of the values that marks take."""
 _PARAMETERS: Final = {"tags": "tag", "kinds": "kind"}
 """Parameters of a request to list memories that have another name than the filter."""
 ValueT = TypeVar("ValueT")
@@ -227,7 +225,7 @@ class RemoteMemory:
         self, mark: str, ids: Sequence[str], value: object = None, *, namespace: str = "", **_caller: Any
     ) -> Operation | None:
         """Set a *mark* as the method of ``LongTermMemory`` does that has its name."""
-        body = {"mark": mark, "ids": ids} | ({_MARK_VALUES[mark]: value} if mark in _MARK_VALUES else {})
+        body = {"mark": mark, "ids": ids} | ({MARK_VALUES[mark]: value} if mark in MARK_VALUES else {})
         told = await self.call("POST", "/marks", body, namespace=namespace)
         return None if told is None else _value(Operation, told)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, Unpack
 
 from tellback.agent.desk.consent import ClientProgram, ConfirmationTokens, Person, Question, Requester, document_of
 from tellback.agent.errors import ToolFailed, shorten
@@ -50,6 +50,8 @@ DocumentOrder: TypeAlias = Literal["newest", "modified", "name", "chunks"]
 Mark: TypeAlias = Literal[
     "pin", "unpin", "disable", "enable", "promote", "demote", "tag", "untag", "set_importance", "expire"
 ]
+MARK_VALUES: Final = {"tag": "tags", "untag": "tags", "set_importance": "importance", "expire": "at"}
+"""Names of the values that marks take."""
 
 
 @dataclass(frozen=True, slots=True)

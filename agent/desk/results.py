@@ -6,7 +6,7 @@ Vectors are never among them: they are as secret as the texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -304,8 +304,3 @@ RESULTS: Mapping[str, type[Result]] = {
     "WhyNot": WhyNotItem,
 }
 """Results by the name of the class that they show."""
-
-
-def shown(values: Sequence[object]) -> list[Result]:
-    """Return the results that show *values* of the library."""
-    return [RESULTS[type(value).__name__].of(value) for value in values]

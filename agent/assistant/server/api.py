@@ -19,7 +19,7 @@ from tellback.agent.assistant.server.jobs import JobItem
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.agent.desk.consent import Person
-from tellback.agent.desk.desk import Change, ListOrder, Mark, MemoryDesk
+from tellback.agent.desk.desk import MARK_VALUES, Change, ListOrder, Mark, MemoryDesk
 from tellback.agent.desk.results import (
     ConflictItem,
     DocumentItem,
@@ -195,13 +195,7 @@ class MarkBody(_Body):
 
     def values(self) -> tuple[object, ...]:
         """Return the values that the mark takes."""
-        values = {
-            "tag": (self.tags,),
-            "untag": (self.tags,),
-            "set_importance": (self.importance,),
-            "expire": (self.at,),
-        }
-        return values.get(self.mark, ())
+        return (getattr(self, MARK_VALUES[self.mark]),) if self.mark in MARK_VALUES else ()
 
 
 class ForgetBody(_Body):
@@ -240,7 +234,7 @@ class SettleBody(_Body):
     keep: str = "newest"
 
 
-class ProfileAnswer(BaseModel):
+class ProfileAnswer(Result):
     """The user at a glance: each memory once."""
 
     pinned: list[MemoryItem]
@@ -263,7 +257,7 @@ class ProfileByTopic(BaseModel):
     omitted: int
 
 
-class HistoryAnswer(BaseModel):
+class HistoryAnswer(Result):
     """Versions of a memory, the newest first, and what was done to it."""
 
     versions: list[MemoryItem]
@@ -457,11 +451,7 @@ async def correct(
 @router.get("/memories/{id}/history")
 async def history(desk: ReadingDesk, id: str) -> HistoryAnswer:
     """Read all versions of a memory, and what was done to it."""
-    found = await desk.history(id)
-    return HistoryAnswer(
-        versions=[MemoryItem.of(version) for version in found],
-        operations=[OperationItem.of(operation) for operation in found.operations],
-    )
+    return HistoryAnswer.of(await desk.history(id))
 
 
 @router.put("/memories/{id}/about")
@@ -554,12 +544,7 @@ async def mark_given(opened: OpenedParameter, body: GivenMark) -> GivenItem:
 @router.get("/profile")
 async def profile(desk: ReadingDesk) -> ProfileAnswer:
     """Read what is known about the user."""
-    known = await desk.overview()
-    return ProfileAnswer(
-        pinned=[MemoryItem.of(memory) for memory in known.pinned],
-        known=[ProfileItem.of(entry) for entry in known.known],
-        recent=[MemoryItem.of(memory) for memory in known.recent],
-    )
+    return ProfileAnswer.of(await desk.overview())
 
 
 @router.post("/profile")

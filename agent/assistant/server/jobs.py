@@ -11,18 +11,18 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
-from pydantic import BaseModel
 
 from tellback.agent.assistant.server.accounts import memory_of_caller
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.wiring import OpenedMemory
+from tellback.agent.desk.results import Result
 from tellback.memory.jobs import INGEST, Job, Jobs, JobWorker, memory_handlers
 
 _PAUSE: Final = 5.0
 """Seconds until a server looks for jobs that another one took, or that a killed one left."""
 
 
-class JobItem(BaseModel):
+class JobItem(Result):
     """Job; *state* is "waiting", "running", "done" or "failed"; *progress* is what it did, *error* why it failed."""
 
     id: str
@@ -30,11 +30,6 @@ class JobItem(BaseModel):
     attempts: int
     progress: str
     error: str
-
-    @classmethod
-    def of(cls, job: Job) -> JobItem:
-        """Return *job* as it is shown."""
-        return cls(id=job.id, state=job.state, attempts=job.attempts, progress=job.progress, error=job.error)
 
 
 class BackgroundJobs:
