@@ -6,14 +6,11 @@ import asyncio
 import os
 import tempfile
 from collections import Counter
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, File, Form, HTTPException, Request, Response, UploadFile
-from fastapi.responses import FileResponse
-from starlette.background import BackgroundTask
 
 from tellback.agent.assistant.hooks.transcript_import import import_transcripts
 from tellback.agent.assistant.importers.export_files import export_files
@@ -24,6 +21,7 @@ from tellback.agent.assistant.importers.registry import (
     is_imported,
     recognised_format,
 )
+from tellback.agent.assistant.server import care
 from tellback.agent.assistant.server.page.chat import messages_of
 from tellback.agent.assistant.server.page.page_route import Own, PageRoute, Readable
 from tellback.agent.assistant.server.page.rendering import render
@@ -82,24 +80,10 @@ async def _import(opened: OpenedMemory, place: Path, *, mine: bool) -> tuple[lis
 @router.post("/conversations/export")
 async def export(opened: Readable) -> Response:
     """Send all of the memory as one file."""
-    folder = tempfile.mkdtemp()
-    place = Path(folder, "export.jsonl")
-
-    def remove() -> None:
-        with suppress(OSError):
-            place.unlink()
-            Path(folder).rmdir()
-
-    try:
-        await opened.memory.export(place, namespace=opened.namespace, where=opened.desk.visible())
-    except BaseException:
-        remove()
-        raise
+    answer = await care.export(opened)
     name = f"tellback-{datetime.now(UTC):%Y-%m-%d}.jsonl"
-    return FileResponse(
-        place, filename=name, media_type="application/x-ndjson", background=BackgroundTask(remove),
-        headers={"cache-control": "no-store"},
-    )  # fmt: skip
+    answer.headers.update({"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"})
+    return answer
 
 
 @router.get("/conversations/{session}")
