@@ -20,7 +20,6 @@ from tellback.agent.assistant.server.api import OpenedParameter, ReadOnly
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.resident import resident_bytes
 from tellback.agent.assistant.wiring import OpenedMemory
-from tellback.agent.desk.consent import ConfirmationTokens
 from tellback.memory import read_receipt
 from tellback.memory.internals import BackupFile
 from tellback.vectorstore import UnsupportedError
@@ -104,24 +103,16 @@ class Verification(BaseModel):
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
     """Plan to put *backup* back: what is wrong with it (*damage*), and how many *changes* were made since in the
-    owner's namespace, *forgettings* among them. One of *tokens* for the *subject* confirms it.
+    owner's namespace, *forgettings* among them. The token *confirm* stands for it as it is, and *is_confirmed* if one
+    was given.
     """
 
     backup: BackupFile
     damage: str
     changes: int
     forgettings: int
-    subject: Sequence[str]
-    tokens: ConfirmationTokens
-
-    @property
-    def confirm(self) -> str:
-        """Return a token for the second call."""
-        return self.tokens.issue("restore", self.subject)
-
-    def is_confirmed_by(self, token: str) -> bool:
-        """Return whether *token* was given for this plan as it is."""
-        return self.tokens.is_valid(token, "restore", self.subject)
+    confirm: str
+    is_confirmed: bool
 
     def shown(self) -> dict[str, Any]:
         """Return what is told of it."""
@@ -130,25 +121,28 @@ class RestorePlan:
         return {"name": self.backup.path.name, "at": at, "bytes": self.backup.bytes, **counts}
 
 
-async def plan_restore(opened: OpenedMemory, name: str) -> RestorePlan:
-    """Return the plan to put the backup *name* back; it is read whole."""
+async def plan_restore(opened: OpenedMemory, name: str, token: str = "") -> RestorePlan:
+    """Return the plan to put the backup *name* back, which a *token* may confirm; the backup is read whole."""
     backup = await known_backup(opened, name)
     damage = await asyncio.to_thread(backup_damage, backup.path)
     newer = [one for one in await opened.desk.operations(limit=_MOST_CHANGES) if one.at > backup.at]
     forgettings = sum(one.kind == "forget" for one in newer)
     subject = (str(backup.path), str(backup.bytes), backup.at.isoformat(), *(one.id for one in newer[:1]))
-    return RestorePlan(backup, damage, len(newer), forgettings, subject, opened.desk.tokens)
+    tokens = opened.desk.tokens
+    is_confirmed = tokens.is_valid(token, "restore", subject)
+    return RestorePlan(backup, damage, len(newer), forgettings, tokens.issue("restore", subject), is_confirmed)
 
 
 async def known_backup(opened: OpenedMemory, name: str) -> BackupFile:
     """Return the backup of that file name, those beside the memory first; any other name is refused."""
-    for backup in await _known_backups(opened):
+    for backup in await known_backups(opened):
         if backup.path.name == name and backup.bytes:
             return backup
     raise HTTPException(404, "there is no such backup")
 
 
-async def _known_backups(opened: OpenedMemory) -> Sequence[BackupFile]:
+async def known_backups(opened: OpenedMemory) -> Sequence[BackupFile]:
+    """Return the backups that the memory knows of."""
     try:
         return await opened.memory.backups()
     except UnsupportedError:  # a memory in no file has none of its own
@@ -244,8 +238,8 @@ async def restore(request: Request, opened: Owner, name: str, body: RestoreBody,
     It needs the token of the server, which ends, does it, and serves again; `/health` of the page says how it went.
     """
     check_server_token(request)
-    plan = await plan_restore(opened, name)
-    if body.confirm is None or not plan.is_confirmed_by(body.confirm):
+    plan = await plan_restore(opened, name, body.confirm or "")
+    if not plan.is_confirmed:
         return Restoring(done=False, confirm=plan.confirm, **plan.shown())
     begin_restore(request, plan, tasks)
     return Restoring(done=True, **plan.shown())
@@ -274,7 +268,7 @@ async def verify(request: Request, opened: OpenedParameter, body: VerifyBody) ->
     account: Account = request.state.caller
     if body.texts:
         account.check_server_token()
-    known = set() if account.name != OWNER else {str(one.path) for one in await _known_backups(opened)}
+    known = set() if account.name != OWNER else {str(one.path) for one in await known_backups(opened)}
     receipt = replace(receipt, unreached=tuple(copy for copy in receipt.unreached if copy.path in known))
     found = await opened.memory.verify_forgotten(receipt, body.texts)
     # Files are those of everybody: a user is told how many of them say what.

@@ -6,11 +6,10 @@ import asyncio
 import json
 import os
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Form, HTTPException, Request, Response
@@ -21,13 +20,12 @@ from tellback.agent.assistant.hooks.health import HookHealth, hook_health
 from tellback.agent.assistant.hooks.run_log import read_runs
 from tellback.agent.assistant.own_process import COMMAND_LINE, own_command, own_environment
 from tellback.agent.assistant.server.accounts import Accounts, check_server_token
-from tellback.agent.assistant.server.care import backup_file, begin_restore, plan_restore
+from tellback.agent.assistant.server.care import backup_file, begin_restore, known_backups, plan_restore
 from tellback.agent.assistant.server.page.browser_sessions import SIGN_IN, BrowserSessions
 from tellback.agent.assistant.server.page.page_route import Own, PageRoute, check_owner, go_to
 from tellback.agent.assistant.server.page.rendering import render
 from tellback.agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 from tellback.agent.assistant.wiring import OpenedMemory
-from tellback.vectorstore import UnsupportedError
 
 if TYPE_CHECKING:
     from tellback.agent.assistant.server.restarts import Restarts
@@ -126,8 +124,8 @@ async def restore_plan(request: Request, opened: Own, name: str) -> Response:
 @router.post("/health/restore", dependencies=[_Server])
 async def restore(request: Request, opened: Own, name: Word, confirm: Word, tasks: BackgroundTasks) -> Response:
     """Put a backup in the place of the memory: the server ends, does it, and serves again."""
-    plan = await plan_restore(opened, name)
-    if not plan.is_confirmed_by(confirm):
+    plan = await plan_restore(opened, name, confirm)
+    if not plan.is_confirmed:
         return render(request, "restore.html", plan=plan, changed=True)
     begin_restore(request, plan, tasks)
     return restarting(request, "/health", tasks)
@@ -154,18 +152,14 @@ async def link(request: Request, opened: Own, user: Annotated[str, Form(max_leng
 
 
 async def _show(request: Request, opened: OpenedMemory, checks: list[Finding] | None = None) -> Response:
-    memory, accounts = opened.memory, request.app.state.accounts
-    backups: list[Any] = []
-    with suppress(UnsupportedError):  # a memory in no file has none of its own
-        backups = sorted(await memory.backups(), key=lambda backup: backup.at, reverse=True)
     restarts: Restarts | None = request.app.state.restarts
     return render(
         request,
         "health.html",
-        backups=backups,
+        backups=sorted(await known_backups(opened), key=lambda backup: backup.at, reverse=True),
         checks=checks,
         clients=await asyncio.to_thread(_clients),
-        users=await accounts.list(),
+        users=await request.app.state.accounts.list(),
         has_token=not request.state.caller.name,
         can_restore=restarts is not None,
         restarts=restarts if "again" in request.query_params else None,
