@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -52,13 +52,6 @@ class _Given:
     notes: tuple[str, ...] = ()
 
 
-class OpenMemory(Protocol):
-    """Function that returns the memory of whoever asks."""
-
-    def __call__(self, request: Request, *, writes: bool) -> Awaitable[OpenedMemory]:
-        """Return it; ``AgentError`` where they may not write there."""
-
-
 @dataclass(slots=True, eq=False)
 class ModelEndpoints:
     """Endpoints in front of the model of the memory that *opened* returns for whoever asks, to write or to read.
@@ -66,7 +59,7 @@ class ModelEndpoints:
     *client* reaches the model; None makes one by the settings of the first memory that is asked.
     """
 
-    opened: OpenMemory
+    opened: Callable[..., Awaitable[OpenedMemory]]
     keeper: TurnKeeper = field(default_factory=TurnKeeper)
     client: HttpClient | None = None
 
@@ -85,44 +78,16 @@ class ModelEndpoints:
 
         router = APIRouter(lifespan=lifespan, include_in_schema=False)
         for wire in (CHAT_COMPLETIONS, MESSAGES):
-            router.add_api_route(wire.path, self._chat_on(wire), methods=["POST"])
-        router.add_api_route("/v1/messages/count_tokens", self._pass_messages, methods=["POST"])
-        router.add_api_route("/v1/models", self._models, methods=["GET"])
-        router.add_api_route("/v1/models/{name:path}", self._models, methods=["GET"])
-        router.add_api_route("/v1/embeddings", self._embeddings, methods=["POST"])
+            router.add_api_route(wire.path, _answered_by(self._chat, wire), methods=["POST"])
+        router.add_api_route("/v1/messages/count_tokens", _answered_by(self._pass, MESSAGES), methods=["POST"])
+        for path in ("/v1/models", "/v1/models/{name:path}"):
+            router.add_api_route(path, _answered_by(self._pass), methods=["GET"])
+        router.add_api_route("/v1/embeddings", _answered_by(self._embed, CHAT_COMPLETIONS), methods=["POST"])
         return router
 
-    def _chat_on(self, wire: Wire) -> Callable[[Request], Awaitable[Response]]:
-        async def chat(request: Request) -> Response:
-            return await self._answered(wire, request, self._chat)
-
-        return chat
-
-    async def _pass_messages(self, request: Request) -> Response:
-        return await self._answered(MESSAGES, request, self._pass)
-
-    async def _models(self, request: Request) -> Response:
-        wire = MESSAGES if "anthropic-version" in request.headers else CHAT_COMPLETIONS
-        return await self._answered(wire, request, self._pass)
-
-    async def _embeddings(self, request: Request) -> Response:
-        async def answer(wire: Wire, request: Request) -> Response:
-            opened = await self.opened(request, writes=False)
-            return JSONResponse(await embeddings(await request.body(), opened.memory.embedder))
-
-        return await self._answered(CHAT_COMPLETIONS, request, answer)
-
-    async def _answered(
-        self, wire: Wire, request: Request, answer: Callable[[Wire, Request], Awaitable[Response]]
-    ) -> Response:
-        """Return what *answer* gives; a refusal, or a model that is not reached, as errors of *wire*."""
-        try:
-            return await answer(wire, request)
-        except Refusal as refusal:
-            return JSONResponse(wire.error(str(refusal), refusal.code), refusal.status)
-        except HttpError as error:
-            status = 504 if isinstance(error, HttpTimeout) else 502
-            return JSONResponse(wire.error(f"the model was not reached: {error}", "model_not_reached"), status)
+    async def _embed(self, wire: Wire, request: Request) -> Response:
+        opened = await self.opened(request, writes=False)
+        return JSONResponse(await embeddings(await request.body(), opened.memory.embedder))
 
     async def _pass(self, wire: Wire, request: Request) -> Response:
         """Pass *request* on as it is, and its answer back."""
@@ -254,6 +219,27 @@ class ModelEndpoints:
         reader = relay.reader
         answer = "" if reader.calls_tools else reader.text
         return self.keeper.keep(opened.memory, opened.settings, turn, answer, complete=reader.is_complete)
+
+
+def _answered_by(
+    answer: Callable[[Wire, Request], Awaitable[Response]], wire: Wire | None = None
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the route that *answer* answers; a refusal, or a model that is not reached, are errors of *wire*.
+
+    Without *wire*, the headers of the request say which it is.
+    """
+
+    async def route(request: Request) -> Response:
+        form = wire or (MESSAGES if "anthropic-version" in request.headers else CHAT_COMPLETIONS)
+        try:
+            return await answer(form, request)
+        except Refusal as refusal:
+            return JSONResponse(form.error(str(refusal), refusal.code), refusal.status)
+        except HttpError as error:
+            status = 504 if isinstance(error, HttpTimeout) else 502
+            return JSONResponse(form.error(f"the model was not reached: {error}", "model_not_reached"), status)
+
+    return route
 
 
 class _Forwarded(StreamingResponse):
