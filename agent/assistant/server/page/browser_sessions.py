@@ -15,8 +15,10 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
+
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse, Response
 
 from tellback.agent.assistant.server.accounts import OWNER, Account, Accounts
 from tellback.agent.http_listener import Application, Message, Receive, Send
@@ -146,34 +148,18 @@ class SignedInBrowsers:
         if scope["type"] != "http" or first_segment(scope["path"]) not in PAGES:
             await self.application(scope, receive, send)
             return
-        session = await self.sessions.session(scope["app"].state.accounts, _cookie_of(scope))
-        state = scope.setdefault("state", {})
-        state["browser_session"] = session
+        browser = HTTPConnection(scope)
+        session = await self.sessions.session(scope["app"].state.accounts, browser.cookies.get(cookie_name(scope), ""))
+        browser.state.browser_session = session
         if session is not None:
-            state["caller"] = session.account
+            browser.state.caller = session.account
         if session is not None or first_segment(scope["path"]) in (SIGN_IN, STATIC):
             await self.application(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        place = SIGN_IN if scope["method"] in ("GET", "HEAD") else f"{SIGN_IN}?expired=1"
-        sent = [(b"content-length", b"0"), (b"connection", b"close")]
-        if b"hx-request" in headers or headers.get(b"x-requested-with") == b"page":  # a script follows no redirect
-            status = 401
-            sent.append((b"hx-redirect", f"{SIGN_IN}?expired=1".encode()))
+        answer: Response
+        expired, headers = f"{SIGN_IN}?expired=1", {"connection": "close"}
+        if "hx-request" in browser.headers or browser.headers.get("x-requested-with") == "page":
+            answer = Response(status_code=401, headers={"hx-redirect": expired, **headers})  # a script follows no 303
         else:
-            status = 303
-            sent.append((b"location", place.encode()))
-        await send({"type": "http.response.start", "status": status, "headers": sent})
-        await send({"type": "http.response.body", "body": b""})
-
-
-def _cookie_of(scope: Message) -> str:
-    cookies = SimpleCookie()
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                cookies.load(value.decode("latin-1"))
-            except CookieError:
-                return ""
-    morsel = cookies.get(cookie_name(scope))
-    return "" if morsel is None else morsel.value
+            answer = RedirectResponse(SIGN_IN if scope["method"] in ("GET", "HEAD") else expired, 303, headers)
+        await answer(scope, receive, send)
