@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Form, Request, Response
 
@@ -26,32 +25,13 @@ _SHOWN_WORDS: Final = 5
 Id = Annotated[str, Form(max_length=200)]
 
 
-@dataclass(frozen=True, slots=True)
-class GivenRow:
-    """Memory that a prompt was given: its *row* (None where it is gone), *score* and *reason*; *is_useful*, or not."""
-
-    id: str
-    row: Row | None
-    score: float
-    reason: str
-    is_useful: bool
-
-
-@dataclass(frozen=True, slots=True)
-class GivenPrompt:
-    """Memories that a *prompt* was *given*, best first."""
-
-    prompt: GivenItem
-    given: Sequence[GivenRow]
-
-
 @router.get("/given")
 async def given(request: Request, opened: Opened, before: str | None = None) -> Response:
     """Show what prompts were given, the newest first."""
     log, namespace = opened.memory.given, opened.namespace
     found = await asyncio.to_thread(partial(log.recent, namespace, _PER_PAGE + 1, before=before))
-    prompts = await _rows(opened, [GivenItem.of(prompt) for prompt in found[:_PER_PAGE]])
-    following = prompts[-1].prompt.id if len(found) > _PER_PAGE else None
+    prompts = await _shown(opened, [GivenItem.of(prompt) for prompt in found[:_PER_PAGE]])
+    following = found[_PER_PAGE - 1].id if len(found) > _PER_PAGE else None
     return render(request, "given.html", prompts=prompts, next=following)
 
 
@@ -63,22 +43,23 @@ async def mark(
     log = opened.memory.given
     marked = await asyncio.to_thread(partial(log.mark, opened.namespace, memory, useful=useful, giving=giving))
     if is_partial(request):
-        (prompt,) = await _rows(opened, [GivenItem.of(marked)])
+        (prompt,) = await _shown(opened, [GivenItem.of(marked)])
         return render(request, "given_prompt.html", prompt=prompt)
     return go_to(opened, "/given")
 
 
-async def _rows(opened: OpenedMemory, prompts: Sequence[GivenItem]) -> list[GivenPrompt]:
+async def _shown(opened: OpenedMemory, prompts: Sequence[GivenItem]) -> list[dict[str, Any]]:
+    """Return *prompts* with the memories that they were given, each with its row, None where it is gone."""
     ids = list(dict.fromkeys(one.id for prompt in prompts for one in prompt.memories))
-    known = {memory.id: Row(memory, opened) for memory in await opened.desk.get(ids) if memory is not None}
+    rows = {memory.id: Row(memory, opened) for memory in await opened.desk.get(ids) if memory is not None}
 
-    def rows(prompt: GivenItem) -> list[GivenRow]:
+    def memories_of(prompt: GivenItem) -> list[dict[str, Any]]:
         return [
-            GivenRow(one.id, row := known.get(one.id), one.score, _reason(opened, prompt.prompt, row), one.is_useful)
+            {**dict(one), "row": (row := rows.get(one.id)), "reason": _reason(opened, prompt.prompt, row)}
             for one in prompt.memories
         ]
 
-    return [GivenPrompt(prompt, rows(prompt)) for prompt in prompts]
+    return [{"prompt": prompt, "given": memories_of(prompt)} for prompt in prompts]
 
 
 def _reason(opened: OpenedMemory, prompt: str, row: Row | None) -> str:

@@ -9,14 +9,14 @@ import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Form, HTTPException, Request, Response
 
 from tellback.agent.assistant.clients.registry import CLIENTS, HOOK_CLIENTS
 from tellback.agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings
-from tellback.agent.assistant.hooks.health import HookHealth, hook_health
+from tellback.agent.assistant.hooks.health import hook_health
 from tellback.agent.assistant.hooks.run_log import read_runs
 from tellback.agent.assistant.own_process import COMMAND_LINE, own_command, own_environment
 from tellback.agent.assistant.server.accounts import Accounts, check_server_token
@@ -45,17 +45,6 @@ class Finding:
     seen: str
     fine: bool = True
     remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientRow:
-    """Client on this machine: whether it is *connected*, how its *hooks* are, and when they were *seen* last."""
-
-    name: str
-    title: str
-    connected: bool
-    hooks: HookHealth | None
-    seen: datetime | None
 
 
 @router.get("/health")
@@ -167,7 +156,7 @@ async def _show(request: Request, opened: OpenedMemory, checks: list[Finding] | 
     )
 
 
-def _clients() -> list[ClientRow]:
+def _clients() -> list[dict[str, Any]]:
     """Return the clients that are on this machine, those that are connected first."""
     hooks = {client.name: client for client in HOOK_CLIENTS}
     rows = []
@@ -177,8 +166,9 @@ def _clients() -> list[ClientRow]:
             continue
         health = hook_health(hooks[client.name]) if client.name in hooks else None
         seen = max((datetime.fromisoformat(run.at) for run in runs), default=None)
-        rows.append(ClientRow(client.name, client.title, connected or health is not None, health, seen))
-    return sorted(rows, key=lambda row: not row.connected)
+        is_connected = connected or health is not None
+        rows.append({"title": client.title, "connected": is_connected, "hooks": health, "seen": seen})
+    return sorted(rows, key=lambda row: not row["connected"])
 
 
 async def _findings(opened: OpenedMemory) -> list[Finding]:
