@@ -48,18 +48,13 @@ class AccessLog:
         who = "-" if caller is None else caller.name or "owner"
         client = (scope.get("client") or ("-",))[0]
         method = scope["method"] if scope["method"].isalpha() else "?"
-        line = (client, who, method[:_LONGEST], _pattern(scope), status, round(seconds * 1000))
+        path = getattr(scope.get("route"), "path", "?")  # the pattern, which has no id
+        line = (client, who, method[:_LONGEST], path, status, round(seconds * 1000))
         self._log.info("%s %s %s %s %d %dms", *(_plain(part) if isinstance(part, str) else part for part in line))
 
     def close(self) -> None:
         """Release the file."""
         self._handler.close()
-
-
-def _pattern(scope: MutableMapping[str, Any]) -> str:
-    """Return the pattern of the path that was asked for, which has no id; of an unknown one nothing but a mark."""
-    route = scope.get("route")
-    return getattr(route, "path", "?")
 
 
 def _plain(text: str) -> str:

@@ -640,16 +640,13 @@ async def upload(
     Asked for ``text/event-stream``, it tells of each document as soon as it is read ("document"), and at last of all.
     With ``Prefer: respond-async`` (RFC 7240) it answers 202 with a job for each file, to be looked up under ``/jobs``.
     """
+    given = [(file.filename or "upload", await file.read()) for file in files[:_MOST]]
     if "respond-async" in prefer:
-        given = [(file.filename or "upload", await file.read()) for file in files[:_MOST]]
         kept = await request.app.state.jobs.submit(opened, given, collection)
         return JSONResponse([JobItem.of(job).model_dump() for job in kept], 202)  # type: ignore[return-value]
     if "text/event-stream" in accept:
-        read = [(file.filename or "upload", await file.read()) for file in files[:_MOST]]  # gone once it is answered
-        return StreamingResponse(_upload_events(opened, read, collection), media_type="text/event-stream")  # type: ignore[return-value]
-    lines: list[dict[str, Any]] = []
-    for file in files[:_MOST]:
-        lines += await _read_file(opened, file.filename or "upload", await file.read(), collection)
+        return StreamingResponse(_upload_events(opened, given, collection), media_type="text/event-stream")  # type: ignore[return-value]
+    lines = [line for name, data in given for line in await _read_file(opened, name, data, collection)]
     return IngestAnswer(documents=lines)
 
 

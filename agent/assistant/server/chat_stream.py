@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -97,6 +97,6 @@ def _memory(memory: Memory) -> dict[str, Any]:
     return MemoryItem.of(memory).model_dump(mode="json")
 
 
-def server_event(name: str, value: dict[str, Any]) -> str:
+def server_event(name: str, value: Mapping[str, Any]) -> str:
     """Return a server-sent event."""
     return f"event: {name}\ndata: {json.dumps(value)}\n\n"

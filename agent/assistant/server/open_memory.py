@@ -32,7 +32,7 @@ class ServedMemory:
         self._open = open_memory
         self._opening: asyncio.Future[OpenedMemory] | None = None
         self._opened = asyncio.Event()
-        self._assistants: OrderedDict[_Place, asyncio.Future[Assistant]] = OrderedDict()
+        self._assistants: dict[_Place, asyncio.Future[Assistant]] = {}
         self._talks: OrderedDict[tuple[_Place, str], tuple[Conversation, asyncio.Lock]] = OrderedDict()
 
     async def opened(self) -> OpenedMemory:
@@ -51,10 +51,9 @@ class ServedMemory:
     async def assistant(self, opened: OpenedMemory) -> Assistant:
         """Return the assistant around *opened*; where it could not be made, the next call tries again."""
         place = _place(opened)
-        known = self._assistants.pop(place, None)
+        known = self._assistants.get(place)
         if known is None or _failed(known):
-            known = asyncio.ensure_future(_make_assistant(opened))
-        self._assistants[place] = known
+            known = self._assistants[place] = asyncio.ensure_future(_make_assistant(opened))
         return await asyncio.shield(known)
 
     @asynccontextmanager

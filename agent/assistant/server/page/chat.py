@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import secrets
@@ -18,6 +17,7 @@ from markupsafe import Markup
 
 from tellback.agent.assistant.conversation.conversation import TurnEnded
 from tellback.agent.assistant.conversation.secret_mask import SecretMask
+from tellback.agent.assistant.server.chat_stream import server_event
 from tellback.agent.assistant.server.open_memory import ServedMemory
 from tellback.agent.assistant.server.page.documents import ingest_files
 from tellback.agent.assistant.server.page.memories import Row, memory_address
@@ -213,4 +213,4 @@ def with_sources(html: Markup, cited: Mapping[int, AnswerCitation], opened: Open
 
 
 def _event(kind: str, **values: str) -> str:
-    return f"event: {kind}\ndata: {json.dumps(values)}\n\n"
+    return server_event(kind, values)

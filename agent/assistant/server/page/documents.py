@@ -22,7 +22,6 @@ _SHOWN: Final = 200
 _MOST_FILES: Final = 1_000
 _ANSWERS: Final = 8
 _PASSAGES: Final = 20
-_NOT_READ: Final = ("failed", "skipped", "unreadable")
 _DEFAULT: Final = "default"
 Name = Annotated[str, Form(max_length=200)]
 

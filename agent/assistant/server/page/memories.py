@@ -26,7 +26,7 @@ from tellback.agent.assistant.wiring import OpenedMemory
 from tellback.agent.desk.consent import Person
 from tellback.agent.desk.desk import Mark, MemoryDesk
 from tellback.memory import Hit, Memory
-from tellback.memory.internals import ORIGIN, Operation, time_conditions, with_utterance
+from tellback.memory.internals import ORIGIN, time_conditions, with_utterance
 from tellback.vectorstore import Filter, RevisionConflict
 
 router = APIRouter(route_class=PageRoute)
@@ -433,11 +433,9 @@ async def one(desk: MemoryDesk, id: str) -> Memory:
 async def done(desk: MemoryDesk, request: Request) -> dict[str, Any]:
     """Return for a template the operation that has brought the browser here."""
     wanted = request.query_params.get("done", "")
-    return {"done": await _operation(desk, wanted) if wanted else None, "gone": "gone" in request.query_params}
-
-
-async def _operation(desk: MemoryDesk, id: str) -> Operation | None:
-    return next((operation for operation in await desk.operations(limit=20) if operation.id == id), None)
+    recent = await desk.operations(limit=20) if wanted else ()
+    operation = next((operation for operation in recent if operation.id == wanted), None)
+    return {"done": operation, "gone": "gone" in request.query_params}
 
 
 def _words(text: str) -> tuple[str, ...]:
