@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,13 +16,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from tellback.agent.assistant.clients.config_files import application_folder
 from tellback.agent.assistant.clients.transcript import Transcript, TranscriptEntry
 from tellback.agent.assistant.clients.transcript_lines import parsed_time
 from tellback.agent.assistant.importers.conversation_tree import branch_to, clean_text, clean_title
 from tellback.agent.json_values import object_list, parsed_object
 from tellback.memory import LoadError
 
-_HEADER: Final = b"SQLite format 3\0"
 _ROLES: Final[dict[str, Literal["user", "assistant"]]] = {"user": "user", "assistant": "assistant"}
 
 
@@ -38,14 +37,14 @@ class LlmLogs:
     def database(self) -> Path:
         """Database of this user."""
         named = os.environ.get("LLM_USER_PATH")
-        return (Path(named).expanduser() if named else _application_folder()) / "logs.db"
+        return (Path(named).expanduser() if named else application_folder("io.datasette.llm")) / "logs.db"
 
     def recognises(self, path: Path) -> bool:
         """Return whether *path* is such a database."""
-        if not path.is_file() or not _begins_as_database(path):
+        if not path.is_file():
             return False
         try:
-            with closing(_opened(path)) as database:
+            with closing(_opened(path)) as database:  # no database is an error of SQLite's
                 return bool(_tables(database) & {"responses", "turns"})
         except sqlite3.Error:
             return False
@@ -63,19 +62,6 @@ class LlmLogs:
                     yield from _threads(database)
         except sqlite3.Error as error:
             raise LoadError(str(path), f"not a readable database of llm ({error})") from error
-
-
-def _application_folder() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "io.datasette.llm"
-    if os.name == "nt":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "io.datasette.llm"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "io.datasette.llm"
-
-
-def _begins_as_database(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_HEADER)) == _HEADER
 
 
 def _opened(path: Path) -> sqlite3.Connection:
