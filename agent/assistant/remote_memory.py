@@ -77,6 +77,7 @@ class RemoteMemory:
         self._client = HttpClient(offline=offline, timeout=Timeouts(read=120, total=300))
         self.store: VectorStore = open_store("numpy:")
         self.conversations = RemoteConversations(self)
+        self.given = RemoteGiven()
         self.tombstones = SimpleNamespace(key=os.urandom(32))  # confirmations of this process alone
 
     async def call(
@@ -333,6 +334,17 @@ class RemoteConversations:
         """As ``HistoryStorage.append``, in the history of the server, where they are remembered, too."""
         await self._memory.remember_turn(session, messages, namespace=namespace)
         return []
+
+
+class RemoteGiven:
+    """Log of what prompts were given, as far as a client of a server has one: nothing is logged from afar."""
+
+    def record(self, namespace: str, scores: Mapping[str, float], *, client: str, session: str, prompt: str) -> None:
+        """Log nothing."""
+
+    def not_useful(self, namespace: str, prompt: str, memories: Sequence[str]) -> frozenset[str]:
+        """Return nothing: a mark holds where it was set."""
+        return frozenset()
 
 
 def _message(turn: Mapping[str, Any]) -> StoredMessage:

@@ -19,11 +19,15 @@ import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'web' is not installed")
+pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
+
+from mcp import Client
 
 from tellback.agent.assistant.cli.app import run_command_line
 from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.remote_memory import RemoteMemory
 from tellback.agent.desk.desk import MemoryDesk
+from tellback.agent.mcp import MemoryServerTools, make_memory_server
 from tellback.memory import LongTermMemory, Memory, Message, run_sync
 from tests.support.served_memory import BEARER, TOKEN, serving
 
@@ -196,6 +200,23 @@ def test_a_turn_of_a_hook_is_kept_on_the_server_and_read_again(address: str) -> 
     assert outcomes[0] == "stored"
     assert said == ["My bicycle has the frame number 4711.", "I keep that in mind."]
     assert session == "s"
+
+
+def test_an_mcp_client_keeps_and_recalls_by_a_memory_on_a_server(address: str) -> None:
+    async def told() -> list[str]:
+        memory = RemoteMemory(address, TOKEN)
+        try:
+            service = MemoryServerTools(cast("LongTermMemory", memory), "")
+            async with Client(make_memory_server(service, version="1.0")) as client:
+                kept = await client.call_tool("remember", {"text": "My sister Ana lives in Porto."})
+                found = await client.call_tool("recall", {"query": "Where does Ana live?"})
+                return [kept.content[0].text, found.content[0].text]
+        finally:
+            await memory.close()
+
+    kept, found = asyncio.run(told())
+    assert kept.startswith("stored")
+    assert "My sister Ana lives in Porto." in found
 
 
 def test_an_address_without_tls_is_refused_but_for_this_machine(capsys) -> None:
