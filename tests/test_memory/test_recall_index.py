@@ -130,7 +130,7 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     sessions = index.session_bm25.scores([index.vocabulary.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
-        [getattr(text_match(words, rows, index), part).tolist() for part in ("sentence", "passage", "whole")],
+        [part.tolist() for part in text_match(words, rows, index)],
         sentence_similarity(
             words, rows, index, TermFrequencies(lambda terms: [len(term) for term in terms], len(ids))
         ).tolist(),
@@ -205,9 +205,9 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
         vectors=None,
         weights=np.array([1.0, 2.0]),
     )
-    match = text_match(words, index.rows(["a", "b"]), index)
-    assert match.sentence.tolist() == [3.0, 0.0]
-    assert match.whole.tolist() == [3.0, 0.0]
+    sentence, _, whole = text_match(words, index.rows(["a", "b"]), index)
+    assert sentence.tolist() == [3.0, 0.0]
+    assert whole.tolist() == [3.0, 0.0]
     far = indexed([Memory("apple stone. river cloud", id="a")])
     words = replace(
         words,
@@ -215,8 +215,8 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
         vectors=None,
         weights=np.array([1.0, 2.0]),
     )
-    match = text_match(words, far.rows(["a"]), far)
-    assert (match.sentence.tolist(), match.passage.tolist(), match.whole.tolist()) == ([2.0], [2.0], [3.0])
+    matches = text_match(words, far.rows(["a"]), far)
+    assert [match.tolist() for match in matches] == [[2.0], [2.0], [3.0]]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -228,7 +228,7 @@ def test_text_match_finds_the_best_passage_among_word_runs_inside_sentences(seed
     asked = question("apple river music stone", index)
     words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(texts)))
     words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 4.0, 8.0])[: len(words.numbers)])
-    found = text_match(words, index.rows([str(number) for number in range(len(texts))]), index)
+    _, passage, _ = text_match(words, index.rows([str(number) for number in range(len(texts))]), index)
     weights = dict(zip(asked.terms, words.weights.tolist(), strict=True))
     for number, text in enumerate(texts):
         best = 0.0
@@ -238,7 +238,7 @@ def test_text_match_finds_the_best_passage_among_word_runs_inside_sentences(seed
                 best = max(
                     best, sum(weights[term] for term in set(stated[start : start + PASSAGE_WORDS]) & weights.keys())
                 )
-        assert found.passage[number] == best
+        assert passage[number] == best
 
 
 def test_sentence_similarity_counts_the_words_of_one_sentence_only() -> None:
