@@ -304,12 +304,11 @@ class EverythingIsOneBatch(Plain):
 
 @caught_by(ValidationContract, "test_a_bad_vector_is_refused_by_every_call_and_nothing_is_written")
 class NaNIsAccepted(Plain):
-    def _vector(self, value: Any, argument: str) -> Any:
+    def search(self, vector: Any, *arguments: Any, **options: Any) -> Any:
         with suppress(TypeError, ValueError):
-            array = np.asarray(value, dtype=np.float32)
-            if array.shape == (3,) and np.isnan(array).any():
-                return array
-        return super()._vector(value, argument)
+            if np.isnan(np.asarray(vector, dtype=np.float32)).any():
+                return []
+        return super().search(vector, *arguments, **options)
 
 
 @caught_by(ValidationContract, "test_a_bad_entry_is_refused_and_nothing_of_its_batch_written")
