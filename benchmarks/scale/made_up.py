@@ -35,9 +35,9 @@ def vectors(count: int, seed: int) -> NDArray[np.float32]:
 
 
 def medians(written: Sequence[float], found: Sequence[float]) -> dict[str, float]:
-    """Return how many were *written*, and the medians of a write and of a search without the first ones."""
+    """Return how many were *written*, and the medians of a write and of a search without their first tenth."""
     kept = statistics.median(written[len(written) // 10 :])
-    return {"writes": len(written), "write_ms": kept, "search_ms": statistics.median(found[10:])}
+    return {"writes": len(written), "write_ms": kept, "search_ms": statistics.median(found[len(found) // 10 :])}
 
 
 def embed(lines: Sequence[str]) -> list[list[float]]:

@@ -137,7 +137,7 @@ def homes(address: str, folder: Path, *, memories: int, questions: int) -> dict[
         else:
             asyncio.run(ask_all(place, asked, told=lines))  # derives what is kept for the next process
         times = asyncio.run(ask_all(place, asked))
-        figures |= {f"{name}_first_ms": times[0], f"{name}_hot_ms": statistics.median(times[10:])}
+        figures |= {f"{name}_first_ms": times[0], f"{name}_hot_ms": statistics.median(times[len(times) // 10 :])}
     return figures
 
 
