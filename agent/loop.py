@@ -36,7 +36,7 @@ from tellback.agent.events import (
     WarningIssued,
 )
 from tellback.agent.middleware.base import ModelMiddleware, wrap_model_handler
-from tellback.agent.providers.accumulator import Response, ResponseAccumulator, limited_stream
+from tellback.agent.providers.accumulator import Response, ResponseAccumulator, limited_stream, new_call_id
 from tellback.agent.providers.base import (
     Delta,
     Provider,
@@ -129,6 +129,7 @@ class Loop:
     executor: ToolExecutor
     limits: LoopLimits = LoopLimits()
     middleware: Sequence[ModelMiddleware] = ()
+    ids: Callable[[], str] = new_call_id
     log_contents: bool = False
 
 
@@ -244,7 +245,7 @@ class LoopRun:
         context.scope.ledger.call()
         yield RoundStarted(**self.context.stamp())
         await self._dispatch("model_called", request)
-        accumulator = ResponseAccumulator(timer=context.scope.timer)
+        accumulator = ResponseAccumulator(self.loop.ids, timer=context.scope.timer)
         began = context.scope.timer()
         problem: BaseException | None = None
         stream = wrap_model_handler(self.loop.middleware, context, self.loop.provider.stream)

@@ -207,7 +207,9 @@ def restore_memory(
     def check(copy: Path) -> None:
         counts.append(checked_entries(copy, _memory_components()))
 
-    replaced = restore_file(source, target, kept=saved, time=now.isoformat(), check=check, on_progress=on_progress)
+    replaced = restore_file(
+        source, target, kept=saved, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
+    )
     return RestoreReport(target, source, counts[0], saved if replaced else None)
 
 

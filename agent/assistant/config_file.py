@@ -6,6 +6,7 @@ A new file is private (0600); it is written whole or not at all. Keys are kept e
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -69,7 +70,7 @@ def replace_text(path: Path, text: str) -> None:
     target = path.resolve()
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
     target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(target, replace=True) as new:
+    with atomic_write(target, token=os.urandom, replace=True) as new:
         new.write_bytes(text.encode())
         new.chmod(mode)
 

@@ -8,6 +8,7 @@ ask the keyring, which is slow.
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -134,7 +135,7 @@ def _write_lines(path: Path, lines: Mapping[str, str]) -> None:
 
     head = "# Keys by endpoint; written by `tellback config set api_key`. Keep this file private.\n"
     try:
-        with atomic_write(path.resolve(), replace=True) as private:
+        with atomic_write(path.resolve(), token=os.urandom, replace=True) as private:
             text = "".join(f"{json.dumps(endpoint)} = {json.dumps(value)}\n" for endpoint, value in lines.items())
             private.write_text(head + text, encoding="utf-8")
     except OSError as error:

@@ -55,6 +55,11 @@ class Response:
         return self.message.text
 
 
+def new_call_id() -> str:
+    """Return an id for a tool call whose provider gave none."""
+    return f"call_{uuid.uuid4().hex}"
+
+
 @dataclass(slots=True)
 class _PartialCall:
     id: str
@@ -76,8 +81,8 @@ class ResponseAccumulator:
     """Accumulates deltas; ``response`` returns the reply so far at any time. The time of the call begins here, as
     *timer* counts it."""
 
-    def __init__(self, *, timer: Callable[[], float] = time.perf_counter) -> None:
-        self._timer = timer
+    def __init__(self, ids: Callable[[], str] = new_call_id, *, timer: Callable[[], float] = time.perf_counter) -> None:
+        self._ids, self._timer = ids, timer
         self._began = timer()
         self._first_token: float | None = None
         self._parts: list[list[str] | _PartialThinking | OpaqueBlock | _PartialCall] = []
@@ -166,7 +171,7 @@ class ResponseAccumulator:
             text = _without_surrogates("".join(part.text))
             return ThinkingBlock(text=text, signature=part.signature, redacted=part.redacted, field=part.field)
         if not part.id or part.id in taken:
-            part.id = f"call_{uuid.uuid4().hex}"  # some servers give none, or the same one twice
+            part.id = self._ids()  # some servers give none, or the same one twice
         taken.add(part.id)
         call = parse_tool_call(part.id, part.name, "".join(part.arguments))
         return ToolCallBlock(**{**dict(call), "opaque": part.opaque}) if part.opaque else call

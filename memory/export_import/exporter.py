@@ -119,7 +119,7 @@ def _opened_target(path: str | os.PathLike[str] | IO[bytes]) -> Iterator[tuple[s
     if os.path.lexists(target):
         raise ArgumentError("path", str(path), "a path where nothing is yet is needed")
     remove_abandoned_files(target.parent)
-    with atomic_write(target) as private, private.open("r+b", buffering=_BUFFER_BYTES) as file:
+    with atomic_write(target, token=os.urandom) as private, private.open("r+b", buffering=_BUFFER_BYTES) as file:
         yield str(target), file
 
 

@@ -91,7 +91,7 @@ def keep_table(table: str, data: bytes, cache: Path | None = None) -> Path:
     folder = default_cache() if cache is None else cache
     from tellback.vectorstore.sqlite import atomic_write
 
-    with atomic_write(folder / _file_name(table), replace=True) as part:
+    with atomic_write(folder / _file_name(table), token=os.urandom, replace=True) as part:
         part.write_bytes(data)
     return folder / _file_name(table)
 

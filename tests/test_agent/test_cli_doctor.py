@@ -86,7 +86,7 @@ def test_doctor_says_where_token_counts_are_estimates(doctor, missing_table: Pat
 
 
 def test_doctor_reports_an_unfinished_copy_that_may_still_be_written(doctor, path: Path) -> None:
-    with atomic_write(path.parent / "copy") as unfinished:
+    with atomic_write(path.parent / "copy", token=os.urandom) as unfinished:
         code, checks = doctor()
         assert (code, checks["unfinished copy"]["seen"]) == (0, str(unfinished))
     former = path.parent / ".mneme-00ff.part"  # of a version without locks

@@ -83,7 +83,7 @@ def test_a_new_database_file_and_its_folders_are_accessible_to_the_owner_only(tm
 
 
 def test_a_new_database_file_has_its_application_id_format_and_wal_mode_in_the_header(tmp_path):
-    create_database_file(tmp_path / "m.db", [], FileIdentity("identity", "created"))
+    create_database_file(tmp_path / "m.db", [], FileIdentity("identity", "created"), token=os.urandom)
     header = (tmp_path / "m.db").read_bytes()[:100]
     assert header[68:72] == b"Mnem"
     assert int.from_bytes(header[60:64]) == 1
@@ -103,12 +103,14 @@ def test_the_database_identity_is_random_and_survives_reopening(tmp_path):
         assert again.identity == first
 
 
-def test_the_clock_is_taken_from_the_caller(tmp_path):
+def test_clock_and_token_are_taken_from_the_caller(tmp_path):
     clock = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
-    with SqliteDatabase(tmp_path / "m.db", clock=lambda: clock) as database, database.read() as connection:
-        assert connection.execute("SELECT value FROM file_facts WHERE name = 'created'").fetchall() == [
-            ("2020-02-03T04:05:06+00:00",)
-        ]
+    with SqliteDatabase(tmp_path / "m.db", clock=lambda: clock, token=lambda n: b"\x07" * n) as database:
+        assert database.identity == "07" * 16
+        with database.read() as connection:
+            assert connection.execute("SELECT value FROM file_facts WHERE name = 'created'").fetchall() == [
+                ("2020-02-03T04:05:06+00:00",)
+            ]
 
 
 @pytest.mark.parametrize("way", ["read", "write"])

@@ -132,7 +132,7 @@ class NumpyStore(TableStore[InMemoryDatabase]):
                         raise FileExistsError
                     with target.open("rb") as file:
                         check_preamble(file.read(PREAMBLE_SIZE), str(target))
-                with atomic_write(target, replace=replace) as private, private.open("wb") as file:
+                with atomic_write(target, token=os.urandom, replace=replace) as private, private.open("wb") as file:
                     file.writelines(encode_snapshot(image, self.analyzer.fingerprint))
                 if replace:
                     note_saved()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -40,7 +41,13 @@ from tellback.vectorstore.postgres.pool import ConnectionPool
 from tellback.vectorstore.postgres.rights import grant_rights, separate_tenants, tenant_settings
 from tellback.vectorstore.postgres.values import register_values
 from tellback.vectorstore.sqlite.connection import ForkGuard
-from tellback.vectorstore.sqlite.files import check_path, read_fact, utc_now, write_fact
+from tellback.vectorstore.sqlite.files import (
+    RandomBytes,
+    check_path,
+    read_fact,
+    utc_now,
+    write_fact,
+)
 from tellback.vectorstore.sqlite.integrity import run_check
 from tellback.vectorstore.sqlite.migrations import (
     check_component_version,
@@ -76,7 +83,14 @@ class PostgresDatabase:
     )
     dialect: Dialect = POSTGRES
 
-    def __init__(self, address: str, *, components: Sequence[Component] = ()) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        components: Sequence[Component] = (),
+        clock: Callable[[], datetime] = utc_now,
+        token: RandomBytes = os.urandom,
+    ) -> None:
         parsed = ServerAddress.parse(address)
         self.schema, self.place, self._busy_timeout = parsed.schema, parsed.place, parsed.busy_timeout
         self._components: dict[str, Component] = {}
@@ -87,7 +101,7 @@ class PostgresDatabase:
         self._guard = ForkGuard(_NO_FILE, self._pool.close, list)
         try:
             with translate_errors(self.place):
-                self._set_up()
+                self._set_up(clock, token)
                 with self.read() as connection:
                     self.identity = read_fact(connection, "identity") or ""
                     row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
@@ -242,7 +256,7 @@ class PostgresDatabase:
             with InMemoryDatabase() as copy:
                 copy_tables(self, copy, [*self._components.values()])
                 with copy.read() as connection:
-                    write_backup(connection, check_path(path))
+                    write_backup(connection, check_path(path), token=os.urandom)
         except FileExistsError as error:
             raise ArgumentError("path", path, "a path where nothing is yet is needed") from error
 
@@ -368,7 +382,7 @@ class PostgresDatabase:
             connection.execute(_set_sql(settings, in_transaction=is_pooled))
             register_values(connection)
 
-    def _set_up(self) -> None:
+    def _set_up(self, clock: Callable[[], datetime], token: RandomBytes) -> None:
         """Make the schema with its first tables where it is missing; one process does it, others wait for it."""
         with psycopg.connect(self._conninfo, autocommit=True) as raw:
             if (encoding := raw.info.parameter_status("server_encoding")) != "UTF8":
@@ -392,8 +406,8 @@ class PostgresDatabase:
                     make_file_tables(connection)
                     for statement in HELPERS:
                         raw.execute(statement)
-                write_fact(connection, "identity", os.urandom(16).hex())
-                write_fact(connection, "created", utc_now().isoformat())
+                write_fact(connection, "identity", token(16).hex())
+                write_fact(connection, "created", clock().isoformat())
 
     @contextmanager
     def _naming_strangers(self) -> Iterator[None]:

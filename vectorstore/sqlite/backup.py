@@ -28,6 +28,7 @@ from tellback.vectorstore.sqlite.connection import (
 from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.files import (
     SQLITE_MAGIC,
+    RandomBytes,
     abandoned,
     atomic_write,
     check_database_file,
@@ -124,9 +125,11 @@ CopyProgress: TypeAlias = Callable[[int, int], object]
 """Callback that gets the bytes copied and the bytes in all."""
 
 
-def write_backup(source: SqliteConnection, path: Path, *, on_progress: CopyProgress | None = None) -> None:
+def write_backup(
+    source: SqliteConnection, path: Path, *, token: RandomBytes, on_progress: CopyProgress | None = None
+) -> None:
     """Copy the state that *source* reads, check the pages of the copy, and put it at *path*."""
-    with translate_system_errors(path), atomic_write(path) as private:
+    with translate_system_errors(path), atomic_write(path, token=token) as private:
         copy_pages(source, private, path, on_progress)
 
 
@@ -169,6 +172,7 @@ def restore_file(
     kept: Path,
     time: str,
     check: Callable[[Path], object],
+    token: RandomBytes,
     on_progress: CopyProgress | None = None,
 ) -> bool:
     """Replace the file at *path*, which becomes *kept*, by a copy of the backup *source*; return whether it existed.
@@ -178,7 +182,11 @@ def restore_file(
     one is recorded in the new one as a backup made at *time*.
     """
     check_database_file(source)
-    with ExitStack() as resources, translate_system_errors(path), atomic_write(path, replace=True) as private:
+    with (
+        ExitStack() as resources,
+        translate_system_errors(path),
+        atomic_write(path, token=token, replace=True) as private,
+    ):
         if damage := backup_damage(source):
             raise DamageError([Finding("backup", damage)], place=str(source))
         reading = open_connection(source, reading_access(source, Access.FROZEN), busy_timeout=0)

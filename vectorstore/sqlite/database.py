@@ -29,6 +29,7 @@ from tellback.vectorstore.sqlite.connection import fetch_one, translate_system_e
 from tellback.vectorstore.sqlite.dialect import SQLITE, SqliteConnection
 from tellback.vectorstore.sqlite.files import (
     FileIdentity,
+    RandomBytes,
     check_path,
     create_database_file,
     has_rows,
@@ -73,10 +74,11 @@ class SqliteDatabase:
         read_only: bool = False,
         busy_timeout: float = 30.0,
         clock: Callable[[], datetime] = utc_now,
+        token: RandomBytes = os.urandom,
     ) -> None:
         self.path: Path = check_path(path)
         timeout = _check_timeout(busy_timeout)
-        self._clock = clock
+        self._clock, self._token = clock, token
         self._components: dict[str, Component] = {}
         self._held = NamedLocks()
         self._known_version = -1
@@ -214,7 +216,7 @@ class SqliteDatabase:
         """
         with self._new_file(path, "backup") as target, self.read() as connection:
             backup.remove_abandoned_files(target.parent)
-            backup.write_backup(connection, target, on_progress=on_progress)
+            backup.write_backup(connection, target, token=self._token, on_progress=on_progress)
         timestamp = self._clock().isoformat()
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
 
@@ -259,7 +261,7 @@ class SqliteDatabase:
             raise UnsupportedError("salvage", f"nothing attached can copy these parts of the file: {unknown}")
         parts = [*self._components.values()]
         with self._new_file(path, "salvage") as target, self._transactions.inside():
-            return salvage_file(self.path, self._access, target, parts, self._birth)
+            return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
 
     def close(self) -> None:
         """Release the file; a second call does nothing, and any other call afterwards raises ``StoreClosed``.
@@ -281,9 +283,9 @@ class SqliteDatabase:
         if missing:
             if not create:
                 raise NotAStore(str(self.path), "there is no such file")
-            birth = FileIdentity(os.urandom(16).hex(), self._clock().isoformat())
+            birth = FileIdentity(self._token(16).hex(), self._clock().isoformat())
             with suppress(FileExistsError):  # another process was first: its file is opened
-                create_database_file(self.path, components, birth)
+                create_database_file(self.path, components, birth, token=self._token)
 
     def _upgrade(self, component: Component, before: int) -> None:
         """Migrate the tables of an older version; if verification finds a defect, leave a copy from before."""
@@ -314,7 +316,7 @@ class SqliteDatabase:
         """Copy the committed state of the file, without the changes of this thread's present ``write()``."""
         try:
             with self._transactions.read_fresh(fresh=False) as source:
-                backup.write_backup(source, copy)
+                backup.write_backup(source, copy, token=self._token)
         except FileExistsError as error:
             raise StorageUnwritable(f"{copy}: something came to stand where a copy was to be put") from error
         except (StorageFull, StorageUnwritable) as error:
@@ -331,7 +333,7 @@ class SqliteDatabase:
             self._known_version = total
 
     def _mark(self) -> str:
-        return f"{self._clock().isoformat()} {os.urandom(8).hex()}"
+        return f"{self._clock().isoformat()} {self._token(8).hex()}"
 
     @contextmanager
     def _new_file(self, path: str | os.PathLike[str], operation: str) -> Iterator[Path]:

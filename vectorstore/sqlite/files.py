@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import apsw
 
@@ -47,6 +47,9 @@ from tellback.vectorstore.sqlite.migrations import (
 )
 from tellback.vectorstore.types import Finding
 
+RandomBytes: TypeAlias = Callable[[int], bytes]
+"""Function that returns a number of random bytes, like ``os.urandom``."""
+
 
 def utc_now() -> datetime:
     """Return the present moment."""
@@ -58,7 +61,7 @@ SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
-def atomic_write(path: Path, *, replace: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> Iterator[Path]:
     """Yield an empty private file (mode 0600) to fill; at the end it is at *path*, on disk.
 
     ``FileExistsError``: *path* exists; with *replace* that file is replaced in one step. After an error no private
@@ -67,7 +70,7 @@ def atomic_write(path: Path, *, replace: bool = False) -> Iterator[Path]:
     missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(0o700, exist_ok=True)
-    private, descriptor = _create_private_file(path)
+    private, descriptor = _create_private_file(path, token)
     try:
         yield private
         _flush_file(private)
@@ -83,11 +86,11 @@ def atomic_write(path: Path, *, replace: bool = False) -> Iterator[Path]:
             leftover.unlink(missing_ok=True)
 
 
-def _create_private_file(path: Path) -> tuple[Path, int]:
+def _create_private_file(path: Path, token: RandomBytes) -> tuple[Path, int]:
     """Make an empty file beside *path*; return it and the descriptor that keeps it locked, -1 without locks."""
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     while True:
-        private = path.with_name(f".tellback-{os.urandom(8).hex()}.part")
+        private = path.with_name(f".tellback-{token(8).hex()}.part")
         descriptor = os.open(private, flags, 0o600)
         if hasattr(os, "fchmod"):
             os.fchmod(descriptor, 0o600)
@@ -312,10 +315,11 @@ def create_database_file(
     components: Sequence[Component],
     birth: FileIdentity,
     *,
+    token: RandomBytes,
     fill: Callable[[SqliteConnection], None] | None = None,
 ) -> None:
     """Create the file with the tables of *components*; *fill* may add rows. ``FileExistsError``: *path* exists."""
-    with translate_system_errors(path), atomic_write(path) as private:
+    with translate_system_errors(path), atomic_write(path, token=token) as private:
         connection = open_connection(private, Access.WRITE, busy_timeout=0)
         with closing(connection), translate_errors(path, connection):
             # Nobody sees the private file: it needs neither a journal on disk nor a sync for each step.

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
@@ -19,7 +20,7 @@ from tellback.vectorstore.errors import ArgumentError, BusyError, StoreClosed, U
 from tellback.vectorstore.named_locks import NamedLocks
 from tellback.vectorstore.sqlite.connection import Access, open_connection, translate_errors
 from tellback.vectorstore.sqlite.dialect import SQLITE, SqliteConnection
-from tellback.vectorstore.sqlite.files import FileIdentity, read_fact, utc_now, write_header
+from tellback.vectorstore.sqlite.files import FileIdentity, RandomBytes, read_fact, utc_now, write_header
 from tellback.vectorstore.sqlite.integrity import rebuild_components, verify_file
 from tellback.vectorstore.sqlite.migrations import is_attached, run_migrations
 from tellback.vectorstore.sqlite.transactions import WriteTransaction, run_callbacks
@@ -47,6 +48,8 @@ class InMemoryDatabase:
         *,
         components: Sequence[Component] = (),
         lock: threading.RLock | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        token: RandomBytes = os.urandom,
         image: SqliteConnection | None = None,
     ) -> None:
         self.on_rollback: Callable[[], object] = lambda: None
@@ -54,7 +57,7 @@ class InMemoryDatabase:
         self._lock = lock or threading.RLock()
         self._connection = open_connection(_MEMORY, Access.WRITE, busy_timeout=0)
         if image is None:
-            write_header(self._connection, FileIdentity(os.urandom(16).hex(), utc_now().isoformat()))
+            write_header(self._connection, FileIdentity(token(16).hex(), clock().isoformat()))
         else:
             _copy(image, self._connection)
             image.close()

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +33,7 @@ from tellback.vectorstore.sqlite.connection import (
 from tellback.vectorstore.sqlite.dialect import SqliteConnection
 from tellback.vectorstore.sqlite.files import (
     FileIdentity,
+    RandomBytes,
     check_path,
     create_database_file,
     is_missing,
@@ -50,6 +52,8 @@ def salvage_file(
     target: Path,
     components: Sequence[Component],
     birth: FileIdentity,
+    *,
+    token: RandomBytes,
 ) -> SalvageReport:
     """Copy every readable row of *path* into a new file at *target*; return the saved and the lost rows by table."""
     with translate_errors(path):
@@ -65,7 +69,7 @@ def salvage_file(
             findings.extend(verify_file(connection, components))
 
     with closing(source):
-        create_database_file(target, components, birth, fill=fill)
+        create_database_file(target, components, birth, token=token, fill=fill)
     return SalvageReport(str(target), tuple(tables), tuple(findings))
 
 
@@ -75,6 +79,8 @@ def salvage_database(
     *,
     components: Sequence[Component],
     partial: bool = False,
+    clock: Callable[[], datetime] = utc_now,
+    token: RandomBytes = os.urandom,
 ) -> SalvageReport:
     """Copy every readable row of a file too damaged to be opened into a new file at *target*.
 
@@ -90,7 +96,7 @@ def salvage_database(
         access = reading_access(origin, Access.FROZEN)
         with closing(open_connection(origin, access, busy_timeout=0, keep_log=True)) as source:
             versions, birth = _read_parts_and_identity(
-                origin, source, FileIdentity(os.urandom(16).hex(), utc_now().isoformat())
+                origin, source, FileIdentity(token(16).hex(), clock().isoformat())
             )
     known = {component.name: len(component.migrations) for component in components}
     unknown = (
@@ -99,7 +105,7 @@ def salvage_database(
     if unknown and not partial:
         raise UnsupportedError("salvage", f"nothing given can copy these parts of the file: {unknown}")
     try:
-        report = salvage_file(origin, access, destination, components, birth)
+        report = salvage_file(origin, access, destination, components, birth, token=token)
     except FileExistsError as error:
         raise ArgumentError("target", target, "a path where nothing is yet is needed") from error
     newer = [f"{name}: of version {versions[name]}" for name in known if versions.get(name, 0) > known[name]]

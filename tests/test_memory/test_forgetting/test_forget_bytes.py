@@ -1012,8 +1012,8 @@ def test_forgetting_messages_alone_with_remove_backups_removes_the_backups(file_
 
 def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_writer_is_dead(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from tellback.vectorstore.sqlite import atomic_write\n"
-        "with atomic_write(Path(sys.argv[1])) as private:\n"
+        "import os, sys; from pathlib import Path; from tellback.vectorstore.sqlite import atomic_write\n"
+        "with atomic_write(Path(sys.argv[1]), token=os.urandom) as private:\n"
         "    private.write_text(sys.argv[2]); print(private, flush=True); sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "copy"), SECRET]
