@@ -114,7 +114,7 @@ def _sum(connection: Connection, table: str) -> tuple[int, int]:
 
 
 def _batches(connection: Connection, table: str, after: Sequence[Any] | None) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows after a key in the order of the keys; those of a table without keys at once, if none, too."""
+    """Yield the rows after a key in the order of the keys; of a table without keys all at once, even none."""
     columns, keys = column_names(connection, table), key_names(connection, table)
     select = f"SELECT {', '.join(columns)} FROM {table}"
     vector = columns.index("vector") if table in _VECTOR_TABLES else None
