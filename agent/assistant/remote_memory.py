@@ -337,7 +337,7 @@ class RemoteConversations:
 
 
 class RemoteGiven:
-    """Log of what prompts were given, as far as a client of a server has one: nothing is logged from afar."""
+    """Log of what prompts were given: nothing is logged from afar, and what the server has is seen there."""
 
     def record(self, namespace: str, scores: Mapping[str, float], *, client: str, session: str, prompt: str) -> None:
         """Log nothing."""
@@ -345,6 +345,9 @@ class RemoteGiven:
     def not_useful(self, namespace: str, prompt: str, memories: Sequence[str]) -> frozenset[str]:
         """Return nothing: a mark holds where it was set."""
         return frozenset()
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnsupportedError("the log of what was given", "the memory is on a server; do it on that machine")
 
 
 def _message(turn: Mapping[str, Any]) -> StoredMessage:

@@ -1,7 +1,7 @@
 """A memory on another machine: commands by its address, what was refused, and hooks; the server is a real one.
 
-Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assistant.remote_memory``,
-``tellback.agent.desk.desk``.
+Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assistant.hooks``,
+``tellback.agent.assistant.remote_memory``, ``tellback.agent.desk.desk``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from mcp import Client
 
 from tellback.agent.assistant.cli.app import run_command_line
 from tellback.agent.assistant.config import AssistantSettings
+from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
+from tellback.agent.assistant.hooks.service import serve_hook
 from tellback.agent.assistant.remote_memory import RemoteMemory
 from tellback.agent.desk.desk import MemoryDesk
 from tellback.agent.mcp import MemoryServerTools, make_memory_server
@@ -72,6 +74,7 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     forgotten = tellback("forget", kept["id"], "--yes")
     gone = tellback("recall", "Where does Ana live?")
     ingested = tellback("ingest", __file__)
+    given = tellback("memories", "given")
     monkeypatch.setenv("TELLBACK_TOKEN", "another-token-of-nobody")
     refused = tellback("recall", "Where does Ana live?")
     assert kept["outcome"] == "stored"
@@ -82,6 +85,7 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     assert forgotten["code"] == 0
     assert gone["hits"] == []
     assert (ingested["code"], "documents: the memory is on a server" in ingested["err"]) == (3, True)
+    assert (given["code"], "the memory is on a server" in given["err"]) == (3, True)
     assert refused["code"] != 0
     assert "token" in refused["err"]
 
@@ -200,6 +204,23 @@ def test_a_turn_of_a_hook_is_kept_on_the_server_and_read_again(address: str) -> 
     assert outcomes[0] == "stored"
     assert said == ["My bicycle has the frame number 4711.", "I keep that in mind."]
     assert session == "s"
+
+
+def test_a_hook_gives_a_prompt_what_the_server_knows(address: str) -> None:
+    async def told() -> str:
+        memory = RemoteMemory(address, TOKEN)
+        try:
+            await memory.remember(Memory("My sister Ana lives in Porto."))
+            prompt = {"session_id": "s", "prompt": "Where does my sister Ana live?", "cwd": "/"}
+            call = HookCall("claude-code", "UserPromptSubmit", prompt, "/", datetime.now(UTC))
+            replies: list[HookReply] = []
+            settings = AssistantSettings(hook_keep="nothing")
+            await serve_hook(call, replies.append, memory=cast("LongTermMemory", memory), settings=settings)
+            return replies[0].stdout
+        finally:
+            await memory.close()
+
+    assert "My sister Ana lives in Porto." in asyncio.run(told())
 
 
 def test_an_mcp_client_keeps_and_recalls_by_a_memory_on_a_server(address: str) -> None:
