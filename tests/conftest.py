@@ -1,4 +1,7 @@
-"""Every test gets a clean environment: no keys, a home of its own, and no network beyond this machine."""
+"""Every test gets a clean environment: no keys, a home of its own, and no network beyond this machine.
+
+Inner part, on no face: ``tellback.memory.embedders.e5_encoder``.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
 import certifi
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from numpy.typing import NDArray
 
+from tellback.memory.embedders.e5_encoder import E5Network
 from tests.support.postgres import PostgresServer, running_server
 
 _OURS = ("TELLBACK_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
@@ -71,12 +77,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what needs a PostgreSQL server, which has a stage of the gate of its own, or a browser."""
+    """Mark as slow what needs a server or a browser, and what the gate runs in the README's first install."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "postgres" in fixtures:
             item.add_marker("server_home")
-        if "postgres" in fixtures or "browser" in fixtures:
+        if {"postgres", "browser"} & {*fixtures} or item.get_closest_marker("first_install"):
             item.add_marker("slow")
 
 
@@ -149,6 +155,24 @@ def clean_environment(
     monkeypatch.setattr(socket.socket, "connect", _loopback_only(socket.socket.connect))
     monkeypatch.setattr(socket.socket, "connect_ex", _loopback_only(socket.socket.connect_ex))
     monkeypatch.setattr(socket, "getaddrinfo", _local_names_only(socket.getaddrinfo))
+
+
+@pytest.fixture(scope="session")
+def e5_vectors() -> dict[tuple[int, ...], NDArray[np.float32]]:
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def encoded_once(monkeypatch: pytest.MonkeyPatch, e5_vectors: dict[tuple[int, ...], NDArray[np.float32]]) -> None:
+    """Send no text through the E5 encoder twice: each takes tens of milliseconds, and many tests say the same."""
+    encode = E5Network.encode
+
+    def once(network: E5Network, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        new = [ids for ids in map(tuple, texts) if ids not in e5_vectors]
+        e5_vectors.update(zip(new, encode(network, new), strict=True))
+        return np.array([e5_vectors[tuple(ids)] for ids in texts])
+
+    monkeypatch.setattr(E5Network, "encode", once)
 
 
 def _loopback_only(connect):

@@ -36,6 +36,11 @@ WITH_HEAD = ([0.0674, 0.0152, -0.0577, -0.0555], [0.0649, 0.0269, -0.0976, -0.02
 MAX_HEAD_BYTES = 400_000
 
 
+@pytest.fixture
+def encoded_once() -> None:
+    """Every text goes through the encoder here, each time."""
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:

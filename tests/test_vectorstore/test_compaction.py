@@ -146,6 +146,7 @@ def test_compacting_is_refused_inside_a_view_of_the_same_thread(tmp_path: Path) 
     store.close()
 
 
+@pytest.mark.slow
 def test_threads_read_and_write_while_the_store_is_compacted(tmp_path: Path) -> None:
     store = filled(tmp_path / "memory.db")
     ended, errors = threading.Event(), []

@@ -30,6 +30,7 @@ from tellback.vectorstore import (
     scan_by,
 )
 from tellback.vectorstore.sqlite import SqliteDatabase
+from tests.support.slow import first_fast
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -151,7 +152,7 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("sql", FOREIGN)
+@pytest.mark.parametrize("sql", first_fast(FOREIGN))
 def test_a_file_with_a_schema_of_somebody_else_is_refused_untouched_and_its_rows_are_salvaged(sql, tmp_path):
     path = tmp_path / "m.db"
     with closing(open_store(f"sqlite:///{path}")) as store:

@@ -25,6 +25,7 @@ from tellback.vectorstore.testing import (
     LifecycleContract,
     VectorStoreContract,
 )
+from tests.support.slow import first_fast
 from tests.support.store_parity import check_parity
 
 DIMENSION = 24
@@ -195,7 +196,7 @@ def test_fast_search_sees_writes_of_another_handle(tmp_path: Path, lossy: None) 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
+@pytest.mark.parametrize("metric", first_fast([Metric.L2, Metric.DOT]))
 def test_fast_search_is_exact_under_dot_and_l2(tmp_path: Path, lossy: None, engine: str, metric: Metric) -> None:
     store = make(engine, tmp_path, clustered(), space=Space("toy", DIMENSION, metric))
     with store.view([""], search="exact") as view:

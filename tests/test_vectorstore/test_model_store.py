@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
+
 from tellback.vectorstore import Space
 from tellback.vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
 
 
+@pytest.mark.slow
 class TestModelStore(VectorStoreContract, FilterContract):
     lacks: ClassVar[Mapping[str, str]] = {
         "test_threads_share_a_store": "the model is for one thread",

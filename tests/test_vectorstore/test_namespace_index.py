@@ -18,6 +18,7 @@ import tellback.vectorstore.index.vectors
 from tellback.vectorstore import Metric, Space
 from tellback.vectorstore.filters import filter_tree, matches_filter
 from tellback.vectorstore.index.namespace_index import NamespaceIndex
+from tests.support.slow import first_fast
 
 METRICS = list(Metric)
 DIMENSION = 6
@@ -99,7 +100,7 @@ def test_the_nearest_rows_of_an_index_equal_a_plain_search(metric: Metric, missi
     assert index.nearest(query[np.newaxis], 0) == [[]]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", first_fast(METRICS))
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.3, 0.6, 0.99, 1.0])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_a_mask_is_applied_before_the_nearest_are_taken(metric: Metric, share: float, missing: float) -> None:
@@ -112,7 +113,7 @@ def test_a_mask_is_applied_before_the_nearest_are_taken(metric: Metric, share: f
         assert agrees(index, vectors, query, k, metric, allowed)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", first_fast(METRICS))
 @pytest.mark.parametrize("share", [0.02, 0.4, 0.8, None])
 def test_a_batch_of_queries_is_answered_like_single_queries(
     metric: Metric, share: float | None, monkeypatch: pytest.MonkeyPatch

@@ -393,6 +393,7 @@ def test_a_killed_client_loses_nothing_acknowledged_and_keeps_nobody_waiting(add
             check_batches(store, f"w{round_number}", last)
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_nothing_acknowledged_and_both_go_on_when_it_is_back(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

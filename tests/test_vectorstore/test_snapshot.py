@@ -30,6 +30,7 @@ from tellback.vectorstore import (
     open_store,
 )
 from tellback.vectorstore.engines import numpy_store
+from tests.support.slow import first_fast
 from tests.support.snapshots import craft
 from tests.support.spaces_model import SpacesModel
 from tests.support.store_parity import check_parity
@@ -148,7 +149,7 @@ def test_a_snapshot_is_the_same_bytes_for_the_same_store(tmp_path: Path) -> None
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == (tmp_path / "three").read_bytes()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", first_fast([1, 2, 3]))
 def test_a_store_reopened_from_snapshots_answers_like_an_unsaved_store(tmp_path: Path, seed: int) -> None:
     numbers = iter(range(10**6))
 

@@ -11,6 +11,7 @@ import pytest
 
 from tellback.vectorstore import DamageError, Entry, Metric, NumpyStore, Space, SqliteStore, VectorStore
 from tellback.vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
+from tests.support.slow import first_fast
 
 
 class TestSqliteStore(VectorStoreContract, FilterContract, LifecycleContract):
@@ -47,7 +48,7 @@ def many_entries(rng: np.random.Generator) -> list[Entry]:
     ]
 
 
-@pytest.mark.parametrize("metric", Metric)
+@pytest.mark.parametrize("metric", first_fast(Metric))
 def test_the_first_searches_of_a_process_equal_its_later_searches(tmp_path: Path, metric: Metric) -> None:
     rng = np.random.default_rng(7)
     stores: list[VectorStore] = [

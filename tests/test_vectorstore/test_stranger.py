@@ -29,6 +29,7 @@ def stranger_store() -> Any:
 StrangerStore = stranger_store()
 
 
+@pytest.mark.slow
 class TestStrangerStore(VectorStoreContract, FilterContract):
     lacks: ClassVar[Mapping[str, str]] = {}
 

@@ -46,6 +46,7 @@ class TestBroken(VectorStoreContract, FilterContract):
 CHOSEN = "selective or unexpected or threads or opened_again or tie_by_id or read_back"
 
 
+@pytest.mark.slow
 def test_without_pytest_the_suites_alone_are_missing() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_PYTEST],

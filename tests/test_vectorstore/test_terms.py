@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import tellback.vectorstore.index.bm25
 from tellback.vectorstore.index.bm25 import ForwardBlock
 from tellback.vectorstore.index.namespace_index import NamespaceIndex
+from tests.support.slow import first_fast
 
 WORDS = [f"w{number:02}" for number in range(40)]
 NUMBERS = {word: number for number, word in enumerate(WORDS, 1)}
@@ -185,7 +186,7 @@ def test_sequences_read_from_bytes_can_be_loaded() -> None:
 
 @pytest.mark.parametrize("partly", [False, True])
 @pytest.mark.parametrize("tidy_early", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_fast(range(3)))
 def test_the_order_of_writing_never_moves_a_score(
     seed: int, tidy_early: bool, partly: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
