@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, get_args
 from urllib.parse import quote, urlencode
 
 from pydantic import TypeAdapter
 
 from tellback.agent.desk.desk import MARK_VALUES, Mark
+from tellback.agent.desk.results import GivenItem
 from tellback.agent.desk.values import memory_value, recall_result
 from tellback.memory import (
     ArgumentError,
@@ -29,6 +29,7 @@ from tellback.memory import (
     Report,
     TextBlock,
     read_receipt,
+    run_sync,
 )
 from tellback.memory.http import HttpClient, HttpError, Timeouts
 from tellback.memory.internals import (
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 _API: Final = "/api/v1"
 _MOST: Final = 1_000
+_PROMPT_CHARACTERS: Final = 8_000
+"""Beginning of a prompt that is sent to the log of what was given, which the server keeps the first 500 of."""
 _NOT_SENT: Final = ("actor", "approved_by", "namespace", "counter", "hooks")
 _PARAMETERS: Final = {"tags": "tag", "kinds": "kind"}
 """Parameters of a request to list memories that have another name than the filter."""
@@ -77,8 +80,8 @@ class RemoteMemory:
         self._client = HttpClient(offline=offline, timeout=Timeouts(read=120, total=300))
         self.store: VectorStore = open_store("numpy:")
         self.conversations = RemoteConversations(self)
-        self.given = RemoteGiven()
-        self.tombstones = SimpleNamespace(key=os.urandom(32))  # confirmations of this process alone
+        self.given = RemoteGiven(self)
+        self.tombstones = RemoteTombstones(self)
 
     async def call(
         self, method: str, path: str, body: object = None, *, namespace: str = "", **query: Any
@@ -134,7 +137,8 @@ class RemoteMemory:
 
     async def get(self, ids: Sequence[str] = (), *, namespace: str = "") -> list[Memory | None]:
         """As ``LongTermMemory.get``."""
-        return [await self._get(id, namespace) for id in ids]
+        found = [(id, await self._get(id, namespace)) for id in ids]
+        return [memory if memory and memory.id == id else None for id, memory in found]
 
     async def _get(self, id: str, namespace: str) -> Memory | None:
         try:
@@ -337,21 +341,59 @@ class RemoteConversations:
 
 
 class RemoteGiven:
-    """Log of what prompts were given: nothing is logged from afar, and what the server has is seen there."""
+    """Log of what prompts were given, which the server keeps; as ``GivenLog``. Each call waits for the answer.
+
+    Where the server permits no log, to a reader and in a shared namespace, nothing is logged.
+    """
+
+    def __init__(self, memory: RemoteMemory) -> None:
+        self._memory = memory
 
     def record(self, namespace: str, scores: Mapping[str, float], *, client: str, session: str, prompt: str) -> None:
-        """Log nothing."""
+        """As ``GivenLog.record``."""
+        body = {"scores": scores, "client": client, "session": session, "prompt": prompt[:_PROMPT_CHARACTERS]}
+        self._permitted("", body, namespace)
+
+    def recent(self, namespace: str, limit: int = 20, *, before: str | None = None) -> Sequence[GivenItem]:
+        """As ``GivenLog.recent``."""
+        page = {"limit": min(limit, _MOST), "before": before}
+        return list(map(GivenItem.of, run_sync(self._memory.call("GET", "/given", namespace=namespace, **page))))
+
+    def mark(self, namespace: str, memory: str, *, useful: bool, giving: str | None = None) -> GivenItem:
+        """As ``GivenLog.mark``."""
+        body = {"memory": memory, "useful": useful, "giving": giving}
+        return GivenItem.of(run_sync(self._memory.call("POST", "/given/marks", body, namespace=namespace)))
 
     def not_useful(self, namespace: str, prompt: str, memories: Sequence[str]) -> frozenset[str]:
-        """Return nothing: a mark holds where it was set."""
-        return frozenset()
+        """As ``GivenLog.not_useful``."""
+        body = {"prompt": prompt[:_PROMPT_CHARACTERS], "memories": memories}
+        return frozenset(self._permitted("/not-useful", body, namespace) if memories else ())
 
-    def __getattr__(self, name: str) -> Any:
-        raise UnsupportedError("the log of what was given", "the memory is on a server; do it on that machine")
+    def _permitted(self, path: str, body: object, namespace: str) -> Any:
+        try:
+            return run_sync(self._memory.call("POST", f"/given{path}", body, namespace=namespace))
+        except RemoteError as error:
+            if error.title != "NotPermitted":
+                raise
+            return ()
+
+
+class RemoteTombstones:
+    """Tombstones of a memory on a server, as far as conversations are kept from here."""
+
+    def __init__(self, memory: RemoteMemory) -> None:
+        self._memory = memory
+        self.key = os.urandom(32)  # confirmations of this process alone
+
+    def words_at(self, namespace: str, text: str) -> datetime | None:
+        """As ``Tombstones.words_at``; it waits for the answer."""
+        time: Any = run_sync(self._memory.call("POST", "/forgotten", {"text": text}, namespace=namespace))
+        return time and datetime.fromisoformat(time)
 
 
 def _message(turn: Mapping[str, Any]) -> StoredMessage:
-    message = Message(role=turn["role"], blocks=(TextBlock(text=turn["text"]),), name=turn["name"])
+    said = {name: turn[name] for name in ("role", "name", "metadata")}
+    message = Message(**said, blocks=(TextBlock(text=turn["text"]),), at=turn["said_at"])
     return StoredMessage(turn["sequence"], message, datetime.fromisoformat(turn["at"]), turn["memory"])
 
 

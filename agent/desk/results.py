@@ -294,7 +294,6 @@ def receipt_object(receipt: Receipt) -> Any:
 RESULTS: Mapping[str, type[Result]] = {
     "Conflict": ConflictItem,
     "DocumentInfo": DocumentItem,
-    "Given": GivenItem,
     "KnownPerson": PersonItem,
     "Memory": MemoryItem,
     "MemoryChange": MemoryChangeItem,

@@ -18,7 +18,7 @@ from tellback.memory.errors import ArgumentError
 from tellback.memory.tables.erasers import ErasedItems
 from tellback.memory.tables.idempotency_keys import TimeOrderedIds
 from tellback.memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
-from tellback.memory.validation import checked_int
+from tellback.memory.validation import checked_int, checked_labels
 from tellback.vectorstore import Analyzer, Connection, Database, TableComponent
 
 _KEPT: Final = 5_000
@@ -65,6 +65,7 @@ class GivenLog:
 
     def record(self, namespace: str, scores: Mapping[str, float], *, client: str, session: str, prompt: str) -> None:
         """Record that a *prompt* was given the memories with *scores*; its first 500 characters are kept."""
+        checked_labels(list(scores), "scores")
         giving, at = self._ids(), timestamp_to_text(self._clock())
         row = (namespace, giving, at, client, session, prompt[:_PROMPT_CHARACTERS])
         with self._database.write(lock=namespace) as connection:

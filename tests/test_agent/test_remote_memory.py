@@ -1,7 +1,8 @@
 """A memory on another machine: commands by its address, what was refused, and hooks; the server is a real one.
 
 Inner parts, on no face: ``tellback.agent.assistant.cli``, ``tellback.agent.assistant.hooks``,
-``tellback.agent.assistant.remote_memory``, ``tellback.agent.desk.desk``.
+``tellback.agent.assistant.remote_memory``, ``tellback.agent.assistant.resident``,
+``tellback.agent.assistant.setting_checks``, ``tellback.agent.desk.desk``.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ from tellback.agent.assistant.config import AssistantSettings
 from tellback.agent.assistant.hooks.hook_call import HookCall, HookReply
 from tellback.agent.assistant.hooks.service import serve_hook
 from tellback.agent.assistant.remote_memory import RemoteMemory
+from tellback.agent.assistant.resident.memory_pool import MemoryPool
+from tellback.agent.assistant.setting_checks import Secret
 from tellback.agent.desk.desk import MemoryDesk
 from tellback.agent.mcp import MemoryServerTools, make_memory_server
 from tellback.memory import LongTermMemory, Memory, Message, run_sync
+from tests.support.clients import CodingSession
 from tests.support.served_memory import BEARER, TOKEN, serving
 
 
@@ -74,7 +78,6 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     forgotten = tellback("forget", kept["id"], "--yes")
     gone = tellback("recall", "Where does Ana live?")
     ingested = tellback("ingest", __file__)
-    given = tellback("memories", "given")
     monkeypatch.setenv("TELLBACK_TOKEN", "another-token-of-nobody")
     refused = tellback("recall", "Where does Ana live?")
     assert kept["outcome"] == "stored"
@@ -85,7 +88,6 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     assert forgotten["code"] == 0
     assert gone["hits"] == []
     assert (ingested["code"], "documents: the memory is on a server" in ingested["err"]) == (3, True)
-    assert (given["code"], "the memory is on a server" in given["err"]) == (3, True)
     assert refused["code"] != 0
     assert "token" in refused["err"]
 
@@ -223,6 +225,64 @@ def test_a_hook_gives_a_prompt_what_the_server_knows(address: str) -> None:
     assert "My sister Ana lives in Porto." in asyncio.run(told())
 
 
+def test_hooks_give_a_memory_on_a_server_once_a_session_until_it_was_not_useful_and_what_they_gave_is_listed(
+    address: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("TELLBACK_TOKEN", TOKEN)
+    first, again, like = "Where does my sister Ana live?", "Does my sister Ana live far off?", "Where does Ana live?"
+
+    def prompt(session: str, *prompts: str) -> list[bool]:
+        """Return which of the *prompts* of a *session* were given the memory; each is answered."""
+
+        async def call() -> list[bool]:
+            memory = RemoteMemory(address, TOKEN)
+            calls = CodingSession(cast("LongTermMemory", memory), tmp_path, session)
+            try:
+                given = []
+                for text in prompts:
+                    given.append("Ana lives in Porto" in await calls.prompt(text))
+                    await calls.stop("I see.")
+                return given
+            finally:
+                await memory.close()
+
+        return asyncio.run(call())
+
+    def tellback(*words: str) -> str:
+        assert run_command_line(["--memory", address, "--model", "none", *words]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    id = json.loads(tellback("--json", "remember", "My sister Ana lives in Porto."))["id"]
+    once = prompt("s1", first, again)
+    listed = json.loads(tellback("--json", "memories", "given"))["given"]
+    tellback("memories", "given", "--not-useful", id[-5:])
+    marked = prompt("s2", like)
+    shown = tellback("memories", "given")
+    tellback("memories", "given", "--useful", id)
+    assert (once, marked, prompt("s3", like)) == ([True, False], [False], [True])
+    (entry,) = listed
+    assert (entry["client"], entry["session"], entry["prompt"]) == ("claude-code", "claude-code:s1", first)
+    assert [(given["id"], given["is_useful"]) for given in entry["memories"]] == [(id, True)]
+    assert "not useful" in shown
+
+
+def test_a_hook_does_not_keep_again_what_was_forgotten_on_the_server(address: str, tmp_path: Path) -> None:
+    async def said() -> list[str]:
+        memory = RemoteMemory(address, TOKEN)
+        session = CodingSession(cast("LongTermMemory", memory), tmp_path)
+        try:
+            await session.prompt("The code of the gate is 4417.")
+            session.write_user("The code of the gate is 4417.")
+            (found,) = await memory.list()
+            await memory.forget([found.id])
+            await session.stop("I see.")
+            return [stored.message.text for stored in await memory.conversations.load("claude-code:s1")]
+        finally:
+            await memory.close()
+
+    assert asyncio.run(said()) == ["I see."]
+
+
 def test_an_mcp_client_keeps_and_recalls_by_a_memory_on_a_server(address: str) -> None:
     async def told() -> list[str]:
         memory = RemoteMemory(address, TOKEN)
@@ -238,6 +298,15 @@ def test_an_mcp_client_keeps_and_recalls_by_a_memory_on_a_server(address: str) -
     kept, found = asyncio.run(told())
     assert kept.startswith("stored")
     assert "My sister Ana lives in Porto." in found
+
+
+def test_a_resident_has_no_log_to_empty_of_a_memory_on_a_server() -> None:
+    pool = MemoryPool()
+    settings = AssistantSettings(memory="http://127.0.0.1:9", token=Secret(TOKEN))
+    with pool.lend(settings, create=False):
+        pass
+    pool.empty_logs()
+    assert pool.release() == 1
 
 
 def test_an_address_without_tls_is_refused_but_for_this_machine(capsys) -> None:

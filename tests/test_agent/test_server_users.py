@@ -150,6 +150,43 @@ async def test_what_is_shared_is_found_with_its_namespace_and_changed_where_that
     assert [(one["kind"], one["actor"], one["user"]) for one in done] == [("remember", "user", "ana")]
 
 
+async def test_what_prompts_were_given_is_told_logged_and_marked_in_a_namespace_of_ones_own_alone(
+    household: Path,
+) -> None:
+    with known_users(household) as users:
+        users.share("ana", "ben", "write")
+        users.share("family", "ana", "write")
+    given = {"scores": {"m1": 0.5}, "client": "codex", "session": "s", "prompt": "Where is the key?"}
+    mark, question = {"memory": "m1", "useful": False}, {"prompt": "Where is the key?", "memories": ["m1", "m2"]}
+    async with served(household) as client:
+
+        async def ask(token: str, path: str, body: object = None, namespace: str | None = None) -> tuple[int, object]:
+            params = {} if namespace is None else {"namespace": namespace}
+            method, headers = "GET" if body is None else "POST", by(token.replace(" ", "-"))
+            answer = await client.request(method, f"{API}/{path}", json=body, params=params, headers=headers)
+            return answer.status_code, answer.json()
+
+        logged, marked = await ask(ANA, "given", given), await ask(ANA, "given/marks", mark)
+        unwanted, none = await ask(ANA, "given/not-useful", question), await ask(BEN, "given/not-useful", question)
+        (_, seen), other = await ask(ANA, "given"), await ask(BEN, "given")
+        bodies = {"given": given, "given/marks": mark, "given/not-useful": question, "forgotten": {"text": "words"}}
+        refused = [await ask(ANA, path, body, "family") for path, body in bodies.items()]
+        refused += [await ask(BEN, path, body, "ana") for path, body in bodies.items()]
+        refused += [await ask(BEN, path, bodies[path]) for path in ("given", "given/marks")]
+        bad = [
+            {"scores": {}},
+            {"scores": {"m1": "x"}},
+            {"scores": {"m\0": 0.5}},
+            {"prompt": "x" * 8_001},
+            {"session": "x" * 1_025},
+        ]
+        outside = [await ask(ANA, "given", given | one) for one in bad]
+    assert (logged, marked[0], unwanted, none, other) == ((200, None), 200, (200, ["m1"]), (200, []), (200, []))
+    assert [(one["client"], one["prompt"]) for one in seen] == [("codex", "Where is the key?")]
+    assert {status for status, _ in refused} == {403}
+    assert {status for status, _ in outside} == {422}
+
+
 async def test_a_quota_bounds_what_is_kept_and_asked_until_something_is_forgotten(household: Path) -> None:
     with known_users(household) as users:
         users.set_quota("ana", Quota(memories=2, documents=1, bytes=200))

@@ -58,7 +58,7 @@ def given(
         if not json and word is None:
             keep_memories(opened.settings, list(memories.values()))
     if json:
-        print_json({"given": found})
+        print_json({"given": [prompt.model_dump() for prompt in prompts]})
     elif word is not None:
         mark = "is given again to" if useful is not None else "is not given any more to"
         print_note(f"{short_id(id)} {mark} prompts like: {one_line(prompts[0].prompt)}")

@@ -183,8 +183,7 @@ class Conversation:
                 yield event
         if ended.error is None:
             self._take(ended)
-            if self.opened.settings.remote_memory is None:  # a server logs what it gives
-                await self._log_given(ended)
+            await self._log_given(ended)
         yield ended
 
     async def _log_given(self, turn: TurnEnded) -> None:

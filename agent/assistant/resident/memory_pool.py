@@ -81,8 +81,8 @@ class MemoryPool:
     def empty_logs(self) -> None:
         """Checkpoint the open files that nobody uses, so that each may be copied or moved without its log."""
         with self._lock:
-            opened = [pooled.opened for pooled in self._pooled if pooled.opened and not pooled.users]
-        for memory in opened:
+            unused = [pooled for pooled in self._pooled if not pooled.users and pooled.settings.remote_memory is None]
+        for memory in [pooled.opened for pooled in unused if pooled.opened]:
             database = memory.memory.database
             if not isinstance(database, SqliteDatabase) or database.read_only:
                 continue

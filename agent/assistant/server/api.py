@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response, UploadFile
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import AliasPath, BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, FiniteFloat
 
 from tellback.agent.assistant.server.accounts import NotPermitted, memory_of_caller, shared_memories
 from tellback.agent.assistant.server.chat_stream import chat_stream, server_event
@@ -68,7 +68,12 @@ async def _own_conversations(opened: Annotated[OpenedMemory, Depends(_readable)]
     return opened
 
 
+async def _written_conversations(opened: Annotated[OpenedMemory, Depends(_writable)]) -> OpenedMemory:
+    return await _own_conversations(opened)
+
+
 OwnConversations = Annotated[OpenedMemory, Depends(_own_conversations)]
+WrittenConversations = Annotated[OpenedMemory, Depends(_written_conversations)]
 ReadOnly = Annotated[OpenedMemory, Depends(_readable)]
 OpenedParameter = Annotated[OpenedMemory, Depends(_writable)]
 ReadingDesk = Annotated[MemoryDesk, Depends(_reading_desk)]
@@ -278,13 +283,15 @@ class IngestAnswer(BaseModel):
 
 
 class TurnItem(Result):
-    """Message of a conversation; *memory* is the id under which it is found."""
+    """Message of a conversation, kept *at* a time; *memory* is the id under which it is found."""
 
     sequence: int
     at: datetime
+    said_at: Annotated[datetime | None, Field(validation_alias=AliasPath("message", "at"))]
     role: Annotated[str, Field(validation_alias=AliasPath("message", "role"))]
     name: Annotated[str | None, Field(validation_alias=AliasPath("message", "name"))] = None
     text: Annotated[str, Field(validation_alias=AliasPath("message", "text"))]
+    metadata: Annotated[Mapping[str, Any], Field(validation_alias=AliasPath("message", "metadata"))]
     memory: str | None
 
 
@@ -351,12 +358,34 @@ class LineBody(_Body):
     about: Annotated[str, Field(max_length=1_000)]
 
 
-class GivenMark(_Body):
-    """Mark of *memory* as *useful*, or not, to the prompt of the id *giving*."""
+class NewGiven(_Body):
+    """Memories, by id with the scores for which they were chosen, that a prompt of a client was given."""
 
-    giving: Annotated[str, Field(max_length=200)]
+    scores: Annotated[Mapping[str, FiniteFloat], Field(min_length=1, max_length=100)]
+    client: Annotated[str, Field(max_length=200)]
+    session: Annotated[str, Field(max_length=1_024)] = ""
+    prompt: Words
+
+
+class GivenMark(_Body):
+    """Mark of *memory* as *useful*, or not, to the prompt of the id *giving*; without one to the last that got it."""
+
+    giving: Annotated[str | None, Field(max_length=200)] = None
     memory: Annotated[str, Field(max_length=512)]
     useful: bool
+
+
+class GivenQuestion(_Body):
+    """Prompt, and the ids of memories that it may be given."""
+
+    prompt: Words
+    memories: Ids
+
+
+class ForgottenWords(_Body):
+    """Words of a message, bounded as a body is."""
+
+    text: Annotated[str, Field(min_length=1)]
 
 
 class Prompt(_Body):
@@ -527,6 +556,12 @@ async def undo(desk: DeskParameter, id: str) -> OperationItem:
     return OperationItem.of(await desk.undo(id))
 
 
+@router.post("/forgotten")
+async def forgotten(opened: OwnConversations, body: ForgottenWords) -> datetime | None:
+    """Tell when these very words were last forgotten, so that they are not kept again; null: never."""
+    return await asyncio.to_thread(opened.memory.tombstones.words_at, opened.namespace, body.text)
+
+
 @router.get("/given")
 async def given(opened: OwnConversations, before: str | None = None, limit: Limit = 20) -> list[GivenItem]:
     """List what prompts of your clients were given, the newest first; *before* is the id of the last of a page."""
@@ -534,8 +569,20 @@ async def given(opened: OwnConversations, before: str | None = None, limit: Limi
     return [GivenItem.of(prompt) for prompt in await asyncio.to_thread(recent)]
 
 
+@router.post("/given")
+async def log_given(opened: WrittenConversations, body: NewGiven) -> None:
+    """Log which memories a prompt of a client was given, without the secrets in it."""
+    await opened.desk.log_given(body.prompt, body.scores, client=body.client, session=body.session)
+
+
+@router.post("/given/not-useful")
+async def not_useful(opened: OwnConversations, body: GivenQuestion) -> frozenset[str]:
+    """Tell which memories were marked as not useful to prompts like this one."""
+    return await opened.desk.not_useful(body.prompt, body.memories)
+
+
 @router.post("/given/marks")
-async def mark_given(opened: OpenedParameter, body: GivenMark) -> GivenItem:
+async def mark_given(opened: WrittenConversations, body: GivenMark) -> GivenItem:
     """Mark that a memory was useful to a prompt, or not: then it is not given any more to prompts like that."""
     mark = partial(opened.memory.given.mark, opened.namespace, body.memory, useful=body.useful, giving=body.giving)
     return GivenItem.of(await asyncio.to_thread(mark))
@@ -609,10 +656,8 @@ async def turns(
 
 
 @router.post("/sessions/{session}/turns")
-async def add_turns(opened: OpenedParameter, session: str, body: NewTurns) -> TurnReports:
+async def add_turns(opened: WrittenConversations, session: str, body: NewTurns) -> TurnReports:
     """Append messages to a conversation and remember what was said, in one step; *used* are ids of an answer."""
-    if not opened.own:
-        raise NotPermitted("conversations are not shared")
     size = sum(len(message.text.encode()) for message in body.messages)
     async with opened.desk.taking(memories=len(body.messages), bytes=size):
         reports = await opened.memory.remember_turn(session, body.messages, namespace=opened.namespace, used=body.used)
