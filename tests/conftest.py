@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import shutil
 import signal
 import socket
@@ -25,6 +26,7 @@ from tests.support.postgres import PostgresServer, running_server
 
 _OURS = ("TELLBACK_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
 _HOMES = count()
+_ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
 _CLIENT_FOLDERS = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -73,6 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_RAM_DISK))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of slow tests alone out where no slow test is run: what they import takes seconds."""
+    leaves_out = config.option.markexpr.startswith("not slow") and collection_path.suffix == ".py"
+    return True if leaves_out and _ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 @pytest.hookimpl(tryfirst=True)
