@@ -98,10 +98,10 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
     for kind, name, table, sql in fetch_all(connection, _SCHEMA_SQL):
         if (kind, name, _comparable_sql(sql)) in made or (kind, name) in _OF_SQLITE:
             continue
-        if kind == "index" and any(component.makes_index(str(sql)) for component in lazy):
-            continue
         is_plain = kind == "index" or str(sql).startswith("CREATE TABLE")  # a virtual table is never of ours
         if unknown_parts and table not in tables and is_plain:
+            continue
+        if kind == "index" and any(component.makes_index(str(sql)) for component in lazy):
             continue
         state = "is not as Tellback made it" if table in tables and kind == "table" else "was not made by Tellback"
         findings.append(Finding("schema", f"{kind} {name!r} {state}"))
