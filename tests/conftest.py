@@ -11,9 +11,13 @@ import re
 import shutil
 import signal
 import socket
+import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import certifi
 import numpy as np
@@ -25,6 +29,7 @@ from tellback.memory.embedders.e5_encoder import E5Network
 from tests.support.postgres import PostgresServer, running_server
 
 _OURS = ("TELLBACK_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
+_TESTS = Path(__file__).parent
 _HOMES = count()
 _ALL_SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
 _CLIENT_FOLDERS = (
@@ -77,10 +82,24 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import this worker's share of the tests: rewriting their assertions takes seconds, and is kept for the others."""
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args != session.config.getini("testpaths"):
+        return
+    files = sorted(path for path in _TESTS.rglob("test_*.py") if not _left_out(path, session.config))
+    for path in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception), warnings.catch_warnings(action="error"):
+            import_module(".".join(path.relative_to(_TESTS.parent).with_suffix("").parts))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave files of slow tests alone out where no slow test is run: what they import takes seconds."""
-    leaves_out = config.option.markexpr.startswith("not slow") and collection_path.suffix == ".py"
-    return True if leaves_out and _ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
+    return True if collection_path.suffix == ".py" and _left_out(collection_path, config) else None
+
+
+def _left_out(path: Path, config: pytest.Config) -> bool:
+    return config.option.markexpr.startswith("not slow") and bool(_ALL_SLOW.search(path.read_text(encoding="utf-8")))
 
 
 @pytest.hookimpl(tryfirst=True)
