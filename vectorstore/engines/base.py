@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from tellback.vectorstore.errors import ArgumentError
+from tellback.vectorstore.outline_scan import EntryOutline
 from tellback.vectorstore.types import Cursor, Entry, ProgressCallback
 from tellback.vectorstore.validation import CheckedEntry, check_expect, entry_batches
 
@@ -19,6 +20,7 @@ BatchWriter: TypeAlias = Callable[[Sequence[Entry], int, dict[str, int]], tuple[
 
 P = ParamSpec("P")
 R = TypeVar("R")
+EntryT = TypeVar("EntryT", Entry, EntryOutline)
 
 
 def searched(method: Callable[P, R]) -> Callable[P, R]:
@@ -48,7 +50,7 @@ def write_batches(
     return written
 
 
-def read_pages(read: Callable[[str | None, int], Sequence[Entry]], after: str | None) -> Iterator[Entry]:
+def read_pages(read: Callable[[str | None, int], Sequence[EntryT]], after: str | None) -> Iterator[EntryT]:
     """Yield the entries of the pages that *read* returns for an id (or None) and a size, until a page is empty."""
     last = after
     while page := read(last, PAGE_SIZE):

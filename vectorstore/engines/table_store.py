@@ -17,6 +17,7 @@ from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.database import Connection, Database
 from tellback.vectorstore.engines.base import (
     PAGE_SIZE,
+    EntryT,
     check_cursor,
     read_pages,
     searched,
@@ -26,6 +27,7 @@ from tellback.vectorstore.errors import ArgumentError, SpaceChanged
 from tellback.vectorstore.filters import filter_tree, matches_everything
 from tellback.vectorstore.index.view import IndexView, NamespaceReader
 from tellback.vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
+from tellback.vectorstore.outline_scan import EntryOutline
 from tellback.vectorstore.protocol import VectorStore
 from tellback.vectorstore.sqlite import entry_reader, schema
 from tellback.vectorstore.sqlite.connection import fetch_all
@@ -273,15 +275,10 @@ class TableStore(Generic[DatabaseT]):
         """As ``VectorStore.scan``."""
         name, node, start = check_namespace(namespace), filter_tree(where), check_after(after)
 
-        def page(last: str | None, size: int) -> list[Entry]:
-            with self.database.read() as connection:
-                key = entry_reader.namespace_key(connection, name)
-                return [] if key is None else entry_reader.entry_page(connection, key, node, last, embedded, size)
+        def page(connection: Connection, key: int, last: str | None, size: int) -> list[Entry]:
+            return entry_reader.entry_page(connection, key, node, last, embedded, size)
 
-        with self.database.read() as connection:
-            if (key := entry_reader.namespace_key(connection, name)) is not None:
-                entry_reader.check_entry_count(connection, key)
-        return read_pages(page, start)
+        return self._pages(page, name, start)
 
     def scan_by(
         self,
@@ -297,6 +294,15 @@ class TableStore(Generic[DatabaseT]):
         return entry_reader.ordered_entries(
             self.database, name, check_order_fields(fields), node, check_scan_position(after), reverse=reverse
         )
+
+    def scan_outlines(self, *, where: Filter | None = None, namespace: str = "") -> Iterator[EntryOutline]:
+        """As ``OutlineStore.scan_outlines``."""
+        name, node = check_namespace(namespace), filter_tree(where)
+
+        def page(connection: Connection, key: int, last: str | None, size: int) -> list[EntryOutline]:
+            return entry_reader.outline_page(connection, key, node, last, size)
+
+        return self._pages(page, name, None)
 
     def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
         """As ``TextScanStore.scan_holding``."""
@@ -422,6 +428,21 @@ class TableStore(Generic[DatabaseT]):
         """As ``VectorStore.close``."""
         self.database.close()
         self._forget_index()
+
+    def _pages(
+        self, read: Callable[[Connection, int, str | None, int], list[EntryT]], name: str, after: str | None
+    ) -> Iterator[EntryT]:
+        """Yield what *read* returns for the key of the namespace *name*, as ``read_pages``."""
+
+        def page(last: str | None, size: int) -> list[EntryT]:
+            with self.database.read() as connection:
+                key = entry_reader.namespace_key(connection, name)
+                return [] if key is None else read(connection, key, last, size)
+
+        with self.database.read() as connection:
+            if (key := entry_reader.namespace_key(connection, name)) is not None:
+                entry_reader.check_entry_count(connection, key)
+        return read_pages(page, after)
 
     @contextmanager
     def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:
