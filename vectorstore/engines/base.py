@@ -7,7 +7,6 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from tellback.vectorstore.errors import ArgumentError
-from tellback.vectorstore.outline_scan import EntryOutline
 from tellback.vectorstore.types import Cursor, Entry, ProgressCallback
 from tellback.vectorstore.validation import CheckedEntry, check_expect, entry_batches
 
@@ -20,7 +19,6 @@ BatchWriter: TypeAlias = Callable[[Sequence[Entry], int, dict[str, int]], tuple[
 
 P = ParamSpec("P")
 R = TypeVar("R")
-EntryT = TypeVar("EntryT", Entry, EntryOutline)
 
 
 def searched(method: Callable[P, R]) -> Callable[P, R]:
@@ -50,7 +48,7 @@ def write_batches(
     return written
 
 
-def read_pages(read: Callable[[str | None, int], Sequence[EntryT]], after: str | None) -> Iterator[EntryT]:
+def read_pages(read: Callable[[str | None, int], Sequence[Entry]], after: str | None) -> Iterator[Entry]:
     """Yield the entries of the pages that *read* returns for an id (or None) and a size, until a page is empty."""
     last = after
     while page := read(last, PAGE_SIZE):

@@ -17,7 +17,6 @@ from tellback.vectorstore.analyzer import Analyzer
 from tellback.vectorstore.database import Connection, Database
 from tellback.vectorstore.engines.base import (
     PAGE_SIZE,
-    EntryT,
     check_cursor,
     read_pages,
     searched,
@@ -275,10 +274,15 @@ class TableStore(Generic[DatabaseT]):
         """As ``VectorStore.scan``."""
         name, node, start = check_namespace(namespace), filter_tree(where), check_after(after)
 
-        def page(connection: Connection, key: int, last: str | None, size: int) -> list[Entry]:
-            return entry_reader.entry_page(connection, key, node, last, embedded, size)
+        def page(last: str | None, size: int) -> list[Entry]:
+            with self.database.read() as connection:
+                key = entry_reader.namespace_key(connection, name)
+                return [] if key is None else entry_reader.entry_page(connection, key, node, last, embedded, size)
 
-        return self._pages(page, name, start)
+        with self.database.read() as connection:
+            if (key := entry_reader.namespace_key(connection, name)) is not None:
+                entry_reader.check_entry_count(connection, key)
+        return read_pages(page, start)
 
     def scan_by(
         self,
@@ -297,12 +301,7 @@ class TableStore(Generic[DatabaseT]):
 
     def scan_outlines(self, *, where: Filter | None = None, namespace: str = "") -> Iterator[EntryOutline]:
         """As ``OutlineStore.scan_outlines``."""
-        name, node = check_namespace(namespace), filter_tree(where)
-
-        def page(connection: Connection, key: int, last: str | None, size: int) -> list[EntryOutline]:
-            return entry_reader.outline_page(connection, key, node, last, size)
-
-        return self._pages(page, name, None)
+        return entry_reader.entry_outlines(self.database, check_namespace(namespace), filter_tree(where))
 
     def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
         """As ``TextScanStore.scan_holding``."""
@@ -428,21 +427,6 @@ class TableStore(Generic[DatabaseT]):
         """As ``VectorStore.close``."""
         self.database.close()
         self._forget_index()
-
-    def _pages(
-        self, read: Callable[[Connection, int, str | None, int], list[EntryT]], name: str, after: str | None
-    ) -> Iterator[EntryT]:
-        """Yield what *read* returns for the key of the namespace *name*, as ``read_pages``."""
-
-        def page(last: str | None, size: int) -> list[EntryT]:
-            with self.database.read() as connection:
-                key = entry_reader.namespace_key(connection, name)
-                return [] if key is None else read(connection, key, last, size)
-
-        with self.database.read() as connection:
-            if (key := entry_reader.namespace_key(connection, name)) is not None:
-                entry_reader.check_entry_count(connection, key)
-        return read_pages(page, after)
 
     @contextmanager
     def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:

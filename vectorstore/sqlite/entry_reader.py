@@ -175,23 +175,6 @@ def entry_page(
     return _id_page(connection, namespace, after, f"({condition}){state[embedded]}", values, size)
 
 
-def outline_page(
-    connection: Connection, namespace: int, where: FilterNode, after: str | None, size: int
-) -> list[EntryOutline]:
-    """As ``entry_page``, of outlines."""
-    condition, values = connection.dialect.condition(connection, namespace, where)
-    condition, values = f"e.id > ? AND ({condition})", (after or "", *values)
-    space = read_space(connection)
-    vector_size = 0 if space is None else _FLOAT_BYTES * space.dimension
-    outlines = []
-    for row in _rows(connection, _OUTLINE_COLUMNS, namespace, condition, values, "e.id", size):
-        id, _, text, _, metadata, no_vector, _, embedded = row
-        _check_content(row[:-1], has_vector=embedded)
-        pending = not embedded and no_vector is None
-        outlines.append(EntryOutline(id, text, _parse_json(metadata)[0], vector_size if embedded else 0, pending))
-    return outlines
-
-
 def pending_page(connection: Connection, namespace: int, after: str | None, size: int) -> list[Entry]:
     """Return up to *size* entries after the id *after* that are pending in the space being filled, by id."""
     return _id_page(connection, namespace, after, IS_PENDING, (), size)
@@ -451,6 +434,33 @@ def ordered_entries(
             position, size = scan_position(page[-1], fields), _PAGE_SIZE
 
     return pages()
+
+
+def entry_outlines(database: Database, namespace: str, where: FilterNode) -> Iterator[EntryOutline]:
+    """Yield the outlines of the entries of *namespace* that pass *where*, in order of id.
+
+    Each row is parsed in its turn: a page of parsed ones leaves the processor's cache before they are looked at.
+    """
+    last = ""
+    while True:
+        with database.read() as connection:
+            if (key := namespace_key(connection, namespace)) is None:
+                return
+            if not last:
+                check_entry_count(connection, key)
+            condition, values = connection.dialect.condition(connection, key, where)
+            place, bound = f"e.id > ? AND ({condition})", (last, *values)
+            rows = list(_rows(connection, _OUTLINE_COLUMNS, key, place, bound, "e.id", _PAGE_SIZE))
+            space = read_space(connection)
+        vector_bytes = 0 if space is None else _FLOAT_BYTES * space.dimension
+        for row in rows:
+            id, _, text, _, metadata, no_vector, _, embedded = row
+            _check_content(row[:-1], has_vector=embedded)
+            pending = not embedded and no_vector is None
+            yield EntryOutline(id, text, _parse_json(metadata)[0], vector_bytes if embedded else 0, pending)
+        if len(rows) < _PAGE_SIZE:
+            return
+        last = rows[-1][0]
 
 
 def _make_order_index(database: Database, fields: Sequence[str]) -> None:
