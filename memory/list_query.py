@@ -31,7 +31,7 @@ from tellback.memory.selectors import ListFilters
 from tellback.memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware
 from tellback.memory.validation import checked_label, checked_labels, checked_text, checked_trust
 from tellback.vectorstore import Entry, Filter, VectorStore, scan_by, scan_position
-from tellback.vectorstore.internals import ScanPosition
+from tellback.vectorstore.internals import ScanPosition, scan_outlines
 
 ListOrder: TypeAlias = Literal["id", "oldest", "newest"]
 _ORDER_FIELDS: Final = ("occurred_at", "recorded_at")
@@ -158,46 +158,46 @@ def _checked_time(filters: ListFilters, argument: Literal["as_of", "known_at"], 
 def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filter | None = None) -> Stats:
     """Count what *namespace* holds at the moment *now*, or what of it *where* selects."""
     lanes: Counter[str] = Counter({CONVERSATION: 0, DOCUMENTS: 0, ARCHIVE: 0})
-    collections: Counter[str] = Counter()
-    counts: dict[str, Counter[str]] = {field: Counter() for field in ("kind", "trust", "tags", "about_by")}
-    flags: Counter[str] = Counter()
-    times: list[str] = []
+    collections, kinds, trust, tags, lines, flags = (Counter[str]() for _ in range(6))
+    first = last = ""
     pending = text_bytes = vector_bytes = 0
     moment = timestamp_to_text(now)
     for lane_name in store.namespaces(prefix=prefix_of(namespace)):
         _, lane, collection = parse_store_namespace(lane_name)
-        for entry in store.scan(where=where, namespace=lane_name):
+        for entry in scan_outlines(store, where=where, namespace=lane_name):
             lanes[lane] += 1
-            pending += entry.vector is None and entry.no_vector is None
+            pending += entry.pending
             text_bytes += len(entry.text.encode())
-            vector_bytes += 0 if entry.vector is None else entry.vector.nbytes
+            vector_bytes += entry.vector_bytes
             if collection is not None:
                 collections[collection] += 1
             if lane != CONVERSATION:
                 continue
             fields = entry.metadata
-            counts["kind"][str(fields.get("kind", ""))] += 1
-            counts["trust"][str(fields.get("trust", ""))] += 1
-            counts["tags"].update(fields.get("tags", ()))
-            counts["about_by"].update([fields["about_by"]] if "about" in fields else ())
-            flags.update(name for name in ("pinned", "disabled", "sensitive") if fields.get(name) is True)
+            kinds[str(fields.get("kind", ""))] += 1
+            trust[str(fields.get("trust", ""))] += 1
+            for tag in fields.get("tags", ()):
+                tags[tag] += 1
+            if "about" in fields:
+                lines[fields["about_by"]] += 1
+            for flag in ("pinned", "disabled", "sensitive"):
+                flags[flag] += fields.get(flag) is True
             flags["expired"] += str(fields.get("expires_at", "~")) <= moment
             flags["ended"] += str(fields.get("valid_to", "~")) <= moment
             if time := fields.get("occurred_at") or fields.get("recorded_at"):
-                times = [min([*times[:1], time]), max([*times[1:], time])]
-    first, last = (timestamp_from_text(time) for time in times) if times else (None, None)
+                first, last = min(first or time, time), max(last, time)
     return Stats(
         memories=lanes[CONVERSATION],
         lanes=dict(lanes),
         collections=dict(sorted(collections.items())),
-        kinds=dict(sorted(counts["kind"].items())),
-        trust=dict(sorted(counts["trust"].items())),
-        tags=dict(sorted(counts["tags"].items())),
-        lines=dict(sorted(counts["about_by"].items())),
+        kinds=dict(sorted(kinds.items())),
+        trust=dict(sorted(trust.items())),
+        tags=dict(sorted(tags.items())),
+        lines=dict(sorted(lines.items())),
         **{flag: flags[flag] for flag in ("pinned", "disabled", "sensitive", "expired", "ended")},
         pending=pending,
-        first=first,
-        last=last,
+        first=timestamp_from_text(first) if first else None,
+        last=timestamp_from_text(last) if last else None,
         text_bytes=text_bytes,
         vector_bytes=vector_bytes,
     )

@@ -15,5 +15,6 @@ from .json_values import check_text as check_text
 from .json_values import plain_json as plain_json
 from .ordered_scan import OrderedStore as OrderedStore
 from .ordered_scan import ScanPosition as ScanPosition
+from .outline_scan import scan_outlines as scan_outlines
 from .text_scan import scan_holding as scan_holding
 from .wrapper_store import check_overrides as check_overrides

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellback.memory.analysis.texts import with_utterance
 from tellback.memory.codec import from_entry
@@ -29,7 +27,7 @@ from tellback.memory.results import RecallResult, RecallStage, TermMatch, WhyNot
 from tellback.memory.retrieval.candidates import NamespaceSearcher, SearchTarget
 from tellback.memory.retrieval.index.retrieval_index import RetrievalIndex
 from tellback.memory.retrieval.index.turn_links import NO_ROW
-from tellback.memory.retrieval.index.vocabulary import NO_TERM
+from tellback.memory.retrieval.index.vocabulary import renumber
 from tellback.memory.retrieval.query import Query
 from tellback.memory.retrieval.scoring.features import AnalyzedQuestion
 from tellback.memory.retrieval.scoring.scores import RankedCandidate
@@ -160,49 +158,42 @@ def add_term_matches(
             continue
         with searcher.analyze(view, target, query) as analyzed:
             words = weigh_terms(analyzed.question, analyzed.index, analyzed.frequencies)
+            # A hit without a row is of another collection.
+            rows = {i: row for i in positions if (row := analyzed.index.row(hits[i].memory.id)) >= 0}
             answers = target.partition != DOCUMENTS
-            for i in positions:
-                row = analyzed.index.row(hits[i].memory.id)
-                if row >= 0:  # else it is of another collection
-                    matched = term_matches(analyzed.question, words, row, analyzed.index, answers=answers)
-                    hits[i] = replace(hits[i], matched=matched)
+            matches = term_matches(analyzed.question, words, [*rows.values()], analyzed.index, answers=answers)
+            for i, matched in zip(rows, matches, strict=True):
+                hits[i] = replace(hits[i], matched=matched)
     return replace(found, hits=tuple(hits))
 
 
 def term_matches(
-    question: AnalyzedQuestion, words: QuestionTerms, row: int, index: RetrievalIndex, *, answers: bool = False
-) -> tuple[TermMatch, ...]:
-    """Return the terms by which *row* matches *question*, the heaviest first.
+    question: AnalyzedQuestion, words: QuestionTerms, rows: Sequence[int], index: RetrievalIndex, *, answers: bool
+) -> list[tuple[TermMatch, ...]]:
+    """Return for each of *rows* the terms by which it matches *question*, the heaviest first.
 
     *answers*: the words of the question that it answers count, too.
     """
-    if not len(words.numbers):
-        return ()
-    compared: list[tuple[int, MatchPosition]] = [(row, "here")]
+    if not rows or not len(words.numbers):
+        return [()] * len(rows)
+    compared: list[tuple[int, int, MatchPosition]] = [(i, row, "here") for i, row in enumerate(rows)]
     if answers:
-        compared.append((int(index.links.answers.rows[row]), "question"))
-    best: list[TermMatch | None] = [None] * len(words.numbers)
-    for compared_row, where in compared:
-        if compared_row == NO_ROW:
-            continue
-        terms = sorted_distinct(index.text_terms(np.array([compared_row], dtype=np.int64), labels=True)[0])
-        nearest = chain.from_iterable(
-            _nearest_terms(terms, similarities) for _, similarities in term_similarities(words, terms, index)
-        )
-        for i, (term, similarity) in enumerate(nearest):
-            previous = best[i]
-            if similarity >= _MIN_SIMILARITY and (previous is None or similarity > previous.similarity):
-                weight = float(words.weights[i]) / words.total_weight if words.total_weight > 0 else 0.0
-                form = index.vocabulary.written_form(term)
-                best[i] = TermMatch(question.forms[i], form, similarity, weight, where)
-    matches = [match for match in best if match is not None]
-    return tuple(sorted(matches, key=lambda match: (-match.similarity * match.weight, match.word)))
-
-
-def _nearest_terms(terms: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[tuple[int, float]]:
-    """Return (term, similarity) of the nearest of *terms* to each word."""
-    nearest = similarities.argmax(axis=0)
+        answered = index.links.answers.rows[rows].tolist()
+        compared += [(i, row, "question") for i, row in enumerate(answered) if row != NO_ROW]
+    terms, starts = index.text_terms(np.array([row for _, row, _ in compared], dtype=np.int64), labels=True)
+    distinct, places = renumber(terms, len(index.vocabulary))
+    similarities = np.concatenate([block for _, block in term_similarities(words, distinct, index)], axis=1)
+    weights = (words.weights / (words.total_weight or np.inf)).tolist()
+    best: list[dict[int, TermMatch]] = [{} for _ in rows]
+    for (i, _, where), own in zip(compared, np.split(places, starts[1:]), strict=True):
+        ascending = sorted_distinct(own)
+        nearest = ascending[similarities[ascending].argmax(axis=0)]
+        for word, place in enumerate(nearest.tolist()):
+            similarity = round(float(similarities[place, word]), 4)
+            if similarity >= _MIN_SIMILARITY and (word not in best[i] or similarity > best[i][word].similarity):
+                form = index.vocabulary.written_form(int(distinct[place]))
+                best[i][word] = TermMatch(question.forms[word], form, similarity, weights[word], where)
     return [
-        (int(terms[i]), round(float(similarities[i, word]), 4)) if terms[i] != NO_TERM else (NO_TERM, 0.0)
-        for word, i in enumerate(nearest.tolist())
+        tuple(sorted(matches.values(), key=lambda match: (-match.similarity * match.weight, match.word)))
+        for matches in best
     ]

@@ -11,12 +11,13 @@ from tellback.vectorstore import (
     BusyError,
     DamageError,
     Entry,
+    Space,
     WrapperStore,
     open_store,
     scan_by,
     scan_position,
 )
-from tellback.vectorstore.internals import OrderedStore, scan_holding
+from tellback.vectorstore.internals import OrderedStore, scan_holding, scan_outlines
 from tellback.vectorstore.sqlite import SqliteDatabase, entry_reader
 
 FIELDS = ("said", "written")
@@ -42,10 +43,10 @@ def filled(request, tmp_path, monkeypatch):
         monkeypatch.setattr(entry_reader, "_make_order_index", lambda *_: None)
     opened = []
 
-    def fill(entries, namespace=""):
+    def fill(entries, namespace="", space=None):
         numpy = request.param in ("numpy", "data only")
         url = "numpy:" if numpy else f"sqlite:///{tmp_path / f'{len(opened)}.db'}"
-        store = open_store(url)
+        store = open_store(url, space=space)
         opened.append(store)
         store.upsert(entries, namespace=namespace)
         return {"wrapped": WrapperStore, "data only": DataOnly}.get(request.param, lambda one: one)(store)
@@ -99,6 +100,28 @@ def test_scan_holding_yields_every_entry_that_holds_a_text_in_its_text_or_metada
     if not reads_all:
         assert [entry.id for entry in scan_holding(store, ["Grüße"], names=["note", "plain", "zorbs"])] == ["c", "d"]
     assert list(scan_holding(store, ["Zorb"], namespace="unknown")) == []
+
+
+def test_scan_outlines_tells_what_a_scan_does_without_the_vectors(filled):
+    entries = [Entry(f"{number:04}", [number, 1.0], "é" * number, "", {"odd": number % 2}) for number in range(300)]
+    reason = Entry("reason", text="none", no_vector="too long")
+    written = [*entries, Entry("pending", text="later"), reason]
+    store = filled(written, namespace="mine", space=Space("s", 2))
+    for where in (None, {"odd": 1}):
+        right = [
+            (entry.id, entry.text, entry.metadata, 8 * (entry.vector is not None), entry.id == "pending")
+            for entry in store.scan(where=where, namespace="mine")
+        ]
+        found = scan_outlines(store, where=where, namespace="mine")
+        assert [(o.id, o.text, o.metadata, o.vector_bytes, o.pending) for o in found] == right
+    assert list(scan_outlines(store)) == []
+
+
+def test_scan_outlines_raises_damage_error_for_a_changed_text(store):
+    with store.database.write() as connection:
+        connection.execute("UPDATE entries SET text = 'another' WHERE id = 'e00400'")
+    with pytest.raises(DamageError, match="e00400"):
+        list(scan_outlines(store))
 
 
 def test_scan_by_reads_one_namespace_and_an_unknown_namespace_is_empty(filled):

@@ -26,6 +26,7 @@ from tellback.vectorstore.errors import ArgumentError, SpaceChanged
 from tellback.vectorstore.filters import filter_tree, matches_everything
 from tellback.vectorstore.index.view import IndexView, NamespaceReader
 from tellback.vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
+from tellback.vectorstore.outline_scan import EntryOutline
 from tellback.vectorstore.protocol import VectorStore
 from tellback.vectorstore.sqlite import entry_reader, schema
 from tellback.vectorstore.sqlite.connection import fetch_all
@@ -297,6 +298,10 @@ class TableStore(Generic[DatabaseT]):
         return entry_reader.ordered_entries(
             self.database, name, check_order_fields(fields), node, check_scan_position(after), reverse=reverse
         )
+
+    def scan_outlines(self, *, where: Filter | None = None, namespace: str = "") -> Iterator[EntryOutline]:
+        """As ``OutlineStore.scan_outlines``."""
+        return entry_reader.entry_outlines(self.database, check_namespace(namespace), filter_tree(where))
 
     def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
         """As ``TextScanStore.scan_holding``."""

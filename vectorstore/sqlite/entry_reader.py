@@ -23,6 +23,7 @@ from tellback.vectorstore.database import Connection, Database, Dialect
 from tellback.vectorstore.errors import DamageError, VectorStoreError
 from tellback.vectorstore.filters import FilterNode
 from tellback.vectorstore.ordered_scan import ScanPosition, scan_position
+from tellback.vectorstore.outline_scan import EntryOutline
 from tellback.vectorstore.sqlite.connection import (
     Row,
     fetch_all,
@@ -36,9 +37,9 @@ from tellback.vectorstore.sqlite.dialect import SQLITE
 from tellback.vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from tellback.vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
 
-_ROW_COLUMNS: Final = (
-    "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
-)
+_CONTENT_COLUMNS: Final = "e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum"
+_ROW_COLUMNS: Final = f"e.key, {_CONTENT_COLUMNS}, v.vector, v.checksum"
+_OUTLINE_COLUMNS: Final = f"{_CONTENT_COLUMNS}, v.key IS NOT NULL"
 _WITH_VECTORS: Final = " LEFT JOIN vectors AS v ON v.key = e.key"
 IS_PENDING = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
@@ -51,6 +52,7 @@ NEXT_SPACE_FACT: Final = "next_space"
 NAMESPACE_BY_NAME: Final = "(SELECT key FROM namespaces WHERE name = ?)"
 READ_FACT: Final = "SELECT value FROM store_facts WHERE name = ?"
 _LOAD_BLOCK = 512
+_FLOAT_BYTES: Final = 4
 _MISSING_ENTRY: Final = "an entry that must be there is missing"
 _MISSING_VECTORS: Final = "some are missing: the sum of checksums differs"
 _VECTOR_COLUMNS = "key, namespace, norm, checksum, vector"
@@ -189,13 +191,21 @@ def _id_page(
 def _checked_entries(
     connection: Connection, namespace: int, condition: str, values: Sequence[Any], order: str, size: int
 ) -> list[Entry]:
-    rows = iterate_rows(
-        connection,
-        f"SELECT {_ROW_COLUMNS} FROM entries AS e{_WITH_VECTORS}"
-        f" WHERE e.namespace = ? AND {condition} ORDER BY {order} LIMIT ?",
-        (namespace, *values, size),
-    )
+    rows = _rows(connection, _ROW_COLUMNS, namespace, condition, values, order, size)
     return [checked_entry(row) for row in rows]
+
+
+def _rows(
+    connection: Connection,
+    columns: str,
+    namespace: int,
+    condition: str,
+    values: Sequence[Any],
+    order: str,
+    size: int,
+) -> Iterator[Row]:
+    sql = f"SELECT {columns} FROM entries AS e{_WITH_VECTORS} WHERE e.namespace = ? AND {condition}"
+    return iterate_rows(connection, f"{sql} ORDER BY {order} LIMIT ?", (namespace, *values, size))
 
 
 def matching_ids(connection: Connection, namespace: int, where: FilterNode, ids: Sequence[str] | None) -> list[str]:
@@ -336,12 +346,18 @@ def checked_entry(row: Row) -> Entry:
 
 
 def _check_row(row: Row) -> Row:
-    _, id, revision, text, context, metadata, no_vector, checksum, blob, blob_checksum = row
-    if entry_checksum(id, revision, text, context, metadata, no_vector, has_vector=blob is not None) != checksum:
-        raise DamageError([Finding("entries", "content differs from its checksum", id)])
-    if blob is not None and vector_checksum(id, blob) != blob_checksum:
+    id, blob, checksum = row[1], row[8], row[9]
+    _check_content(row[1:8], has_vector=blob is not None)
+    if blob is not None and vector_checksum(id, blob) != checksum:
         raise DamageError([Finding("vectors", "content differs from its checksum", id)])
     return row
+
+
+def _check_content(content: Row, *, has_vector: bool) -> None:
+    """Raise when *content*, the columns of an entry from its id to its checksum, is damaged."""
+    *values, checksum = content
+    if entry_checksum(*values, has_vector=has_vector) != checksum:
+        raise DamageError([Finding("entries", "content differs from its checksum", content[0])])
 
 
 def parse_entry(row: Row) -> Entry:
@@ -418,6 +434,33 @@ def ordered_entries(
             position, size = scan_position(page[-1], fields), _PAGE_SIZE
 
     return pages()
+
+
+def entry_outlines(database: Database, namespace: str, where: FilterNode) -> Iterator[EntryOutline]:
+    """Yield the outlines of the entries of *namespace* that pass *where*, in order of id.
+
+    Each row is parsed in its turn: a page of parsed ones leaves the processor's cache before they are looked at.
+    """
+    last = ""
+    while True:
+        with database.read() as connection:
+            if (key := namespace_key(connection, namespace)) is None:
+                return
+            if not last:
+                check_entry_count(connection, key)
+            condition, values = connection.dialect.condition(connection, key, where)
+            place, bound = f"e.id > ? AND ({condition})", (last, *values)
+            rows = list(_rows(connection, _OUTLINE_COLUMNS, key, place, bound, "e.id", _PAGE_SIZE))
+            space = read_space(connection)
+        vector_bytes = 0 if space is None else _FLOAT_BYTES * space.dimension
+        for row in rows:
+            id, _, text, _, metadata, no_vector, _, embedded = row
+            _check_content(row[:-1], has_vector=embedded)
+            pending = not embedded and no_vector is None
+            yield EntryOutline(id, text, _parse_json(metadata)[0], vector_bytes if embedded else 0, pending)
+        if len(rows) < _PAGE_SIZE:
+            return
+        last = rows[-1][0]
 
 
 def _make_order_index(database: Database, fields: Sequence[str]) -> None:
