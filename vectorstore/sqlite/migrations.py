@@ -93,7 +93,6 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         made |= _made_by(tuple(component.migrations[: versions.get(component.name, 0)]))
     tables = {name for kind, name, _ in made if kind == "table"}
     unknown_parts = versions.keys() - {component.name for component in components}
-    lazy = [component for component in components if isinstance(component, LazyIndexes)]
     findings = []
     for kind, name, table, sql in fetch_all(connection, _SCHEMA_SQL):
         if (kind, name, _comparable_sql(sql)) in made or (kind, name) in _OF_SQLITE:
@@ -101,6 +100,7 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         is_plain = kind == "index" or str(sql).startswith("CREATE TABLE")  # a virtual table is never of ours
         if unknown_parts and table not in tables and is_plain:
             continue
+        lazy = (component for component in components if isinstance(component, LazyIndexes))
         if kind == "index" and any(component.makes_index(str(sql)) for component in lazy):
             continue
         state = "is not as Tellback made it" if table in tables and kind == "table" else "was not made by Tellback"
