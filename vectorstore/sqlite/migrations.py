@@ -93,12 +93,13 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         made |= _made_by(tuple(component.migrations[: versions.get(component.name, 0)]))
     tables = {name for kind, name, _ in made if kind == "table"}
     unknown_parts = versions.keys() - {component.name for component in components}
-    lazy = [component for component in components if isinstance(component, LazyIndexes)]
     findings = []
     for kind, name, table, sql in fetch_all(connection, _SCHEMA_SQL):
         if (kind, name, _comparable_sql(sql)) in made or (kind, name) in _OF_SQLITE:
             continue
-        if kind == "index" and any(component.makes_index(str(sql)) for component in lazy):
+        if kind == "index" and any(
+            isinstance(component, LazyIndexes) and component.makes_index(str(sql)) for component in components
+        ):
             continue
         is_plain = kind == "index" or str(sql).startswith("CREATE TABLE")  # a virtual table is never of ours
         if unknown_parts and table not in tables and is_plain:
@@ -122,6 +123,7 @@ def _made_by(steps: tuple[Migration, ...]) -> frozenset[_SchemaObject]:
         connection.close()
 
 
+@lru_cache(maxsize=512)  # each part of a memory that is opened compares the whole schema
 def _comparable_sql(sql: object) -> str:
     """Return the SQL without layout, quotes and the table of an index: renaming a table changes these."""
     text = " ".join(str(sql).replace('"', "").split())
