@@ -10,11 +10,11 @@ import pytest
 
 from tellback.vectorstore import Database, LifecycleStore, open_store
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
-from tests.support.homes import SERVER_HOME, address_in_home
+from tests.support.homes import HOMES, address_in_home
 from tests.support.postgres import PostgresServer
 
 
-@pytest.fixture(params=["sqlite", pytest.param("numpy", marks=pytest.mark.slow), SERVER_HOME])
+@pytest.fixture(params=HOMES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
     """A store in each home in turn: in ``m.db`` of the test's folder, without a file, and on a server."""
     opened = open_store(address_in_home(request, tmp_path))

@@ -12,6 +12,7 @@ from tellback.memory import LongTermMemory, Memory, open_memory
 from tellback.vectorstore import WrapperStore, open_store
 from tests.support.data_only_store import DataOnlyStore
 from tests.support.homes import HOMES, address_in_home
+from tests.support.slow import first_fast
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +65,7 @@ async def test_pinned_memories_are_kept_apart_by_namespace(memory) -> None:
     assert (await texts(memory, "ben"), await texts(memory), await texts(memory, "ana")) == ([], [], ["Ana's"])
 
 
-@pytest.mark.parametrize("url", ["numpy:", "sqlite"])
+@pytest.mark.parametrize("url", first_fast(["sqlite", "numpy:"]))
 async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path: Path) -> None:
     seed = 20260503
     print("seed", seed)

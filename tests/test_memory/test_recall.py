@@ -551,8 +551,10 @@ def test_recall_settings_refuse_zero_candidates() -> None:
 
 
 def test_the_cosine_weight_of_notes_is_that_of_the_embedder_profile_unless_set() -> None:
+    embedder = SentenceEncoder()
+
     def cosine_part(**settings: RecallSettings) -> float:
-        memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW, **settings)
+        memory = LongTermMemory(open_store("numpy:"), embedder=embedder, clock=lambda: NOW, **settings)
         run_sync(memory.remember_many(["The surgery opens at eight.", "The ferry to Skye was cancelled."]))
         (first, *_) = run_sync(memory.recall("When does the surgery start work?", explain=True))
         assert first.memory.text.startswith("The surgery")
