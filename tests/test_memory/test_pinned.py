@@ -73,7 +73,7 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
     store = open_store(url if url == "numpy:" else f"sqlite:///{tmp_path / 'm.db'}")
     async with LongTermMemory(store, clock=lambda: NOW) as memory:
         ids: list[str] = []
-        for step in range(120):
+        for step in range(60):
             what = rng.choice(["add", "add", "pin", "unpin", "correct", "forget", "disable", "enable", "turn"])
             hit = rng.choice(ids) if ids else None
             if what == "add" or hit is None:
@@ -95,7 +95,7 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
 
 async def test_pinned_sees_the_pins_of_another_process_at_the_next_call(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    async with open_memory(path) as ours, open_memory(path) as theirs:
+    async with open_memory(path, choose_local=False) as ours, open_memory(path, choose_local=False) as theirs:
         assert await texts(ours) == []
         report = await theirs.remember(Memory(text="theirs", pinned=True))
         assert await texts(ours) == ["theirs"]
