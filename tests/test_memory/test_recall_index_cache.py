@@ -120,9 +120,12 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_the_index_cache_saves_a_single_long_memory(path: Path, derived: list[str]) -> None:
+def test_the_index_cache_saves_a_single_long_memory(
+    path: Path, derived: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_WORDS", 500)
     memory = opened(path)
-    run_sync(memory.remember(Memory("The river winds on. " * 2_000, id="long")))
+    run_sync(memory.remember(Memory("The river winds on. " * 200, id="long")))
     expected = answers(memory)
     run_sync(memory.close())
     assert kept(path) == {"/conversation": {"long"}}
@@ -205,7 +208,7 @@ def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(
     memory = opened(path)
     waiting = turns(60, rng)
     items: list[str] = []
-    for _ in range(40):
+    for _ in range(30):
         step = rng.random()
         if step < 0.35 and waiting:
             batch = [waiting.pop(rng.randrange(len(waiting))) for _ in range(min(len(waiting), rng.randint(1, 7)))]

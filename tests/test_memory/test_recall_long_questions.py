@@ -66,7 +66,7 @@ def test_the_end_of_a_long_question_decides_its_kind() -> None:
     assert any("time" in hit.parts for hit in found)
 
 
-@pytest.mark.parametrize("question", ["ferry " * 50_000, "\u6e21\u8239" * 200_000, "x" * 1_000_000])
+@pytest.mark.parametrize("question", ["ferry " * 20_000, "\u6e21\u8239" * 60_000, "x" * 200_000])
 def test_a_question_of_many_characters_is_read_at_both_ends(question: str) -> None:
     memory = opened(["The ferry left at dawn."])
     (note,) = run(memory.recall(question)).notes
