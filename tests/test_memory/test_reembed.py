@@ -85,7 +85,7 @@ def wrong(memory: LongTermMemory, model: Model) -> list[str]:
     found = []
     for lane in memory.store.namespaces():
         for entry in memory.store.scan(namespace=lane):
-            if entry.vector is None or np.abs(entry.vector - model.rows([entry.text])[0]).max() > 1e-5:
+            if entry.vector is None or np.abs(entry.vector - model.rows([entry.text])[0]).max() > 1e-6:
                 found.append(entry.id)
     return found
 
