@@ -146,6 +146,12 @@ def _split_sentences(text: str) -> list[str]:
     return pattern.split(text)
 
 
+@cache
+def _folded_stop_words(language: str) -> frozenset[str]:
+    words = stop_words(language)
+    return words | {fold_text(word) for word in words}
+
+
 class _TokenTerms:
     """The terms of each token in one language, remembered within bounds. Any thread may ask."""
 
@@ -155,8 +161,7 @@ class _TokenTerms:
         self._stems = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
         self._parts = GermanCompounds(self._stems.stemWord) if language == GERMAN and self._stems is not None else None
         self._fold_first = language in (NO_LANGUAGE, "english", "porter")  # others' stems depend on accents
-        words = stop_words(language)
-        self._stop_words = words | {fold_text(word) for word in words}
+        self._stop_words = _folded_stop_words(language)
         self._remembered: dict[str, tuple[str, ...]] = {}
         self._words: dict[str, _Word] = {}
         self._lock = threading.Lock()  # a stemmer is for one thread at a time

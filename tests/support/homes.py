@@ -1,6 +1,6 @@
-"""Homes of a memory that a test is run over: in the process, in a file, and on a PostgreSQL server.
+"""Homes of a memory that a test is run over: in a file, in the process, and on a PostgreSQL server.
 
-The last is slow, and has a stage of ``.ci/run`` of its own (``-m server_home``).
+All but the file are slow; the server has a stage of ``.ci/run`` of its own (``-m server_home``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from tests.support.postgres import PostgresServer
 
 SERVER_HOME: Final = pytest.param("postgresql", marks=[pytest.mark.slow, pytest.mark.server_home])
-HOMES: Final = ["numpy", "sqlite", SERVER_HOME]
+HOMES: Final = ["sqlite", pytest.param("numpy", marks=pytest.mark.slow), SERVER_HOME]
 
 
 def address_in_home(request: pytest.FixtureRequest, folder: Path, name: str = "m") -> str:

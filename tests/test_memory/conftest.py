@@ -10,11 +10,11 @@ import pytest
 
 from tellback.vectorstore import Database, LifecycleStore, open_store
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
-from tests.support.homes import SERVER_HOME, address_in_home
+from tests.support.homes import HOMES, SERVER_HOME, address_in_home
 from tests.support.postgres import PostgresServer
 
 
-@pytest.fixture(params=["sqlite", pytest.param("numpy", marks=pytest.mark.slow), SERVER_HOME])
+@pytest.fixture(params=HOMES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
     """A store in each home in turn: in ``m.db`` of the test's folder, without a file, and on a server."""
     opened = open_store(address_in_home(request, tmp_path))
@@ -22,7 +22,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleS
     opened.close()
 
 
-@pytest.fixture(params=["memory", "file", "server"])
+@pytest.fixture(params=["memory", "file", SERVER_HOME])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """A database in each home in turn."""
     with _new_database(request, tmp_path) as opened:
@@ -39,6 +39,6 @@ def server_database(postgres: PostgresServer, tmp_path: Path) -> Iterator[Databa
 
 
 def _new_database(request: pytest.FixtureRequest, folder: Path) -> AbstractContextManager[Database]:
-    if request.param == "server":
+    if request.param == "postgresql":
         return nullcontext(request.getfixturevalue("server_database"))
     return InMemoryDatabase() if request.param == "memory" else SqliteDatabase(folder / "m.db")

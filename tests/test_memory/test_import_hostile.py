@@ -130,11 +130,16 @@ BAD = {
 def test_import_refuses_an_invalid_item_by_its_line_number_before_any_write(lines, victim, tmp_path, kind, fields):
     line, data = changed(lines, kind, fields)
     (tmp_path / "bad.jsonl").write_bytes(data)
-    with pytest.raises(UnreadableExport) as error:
-        run(victim.import_(tmp_path / "bad.jsonl", trust="user"))
-    assert (error.value.line, len(str(error.value)) < 1000) == (line, True)
-    assert [entry.text for entry in run(victim.list())] == ["here before"]
-    assert len(run(victim.operations())) == 1
+
+    async def refused():
+        with pytest.raises(UnreadableExport) as error:
+            await victim.import_(tmp_path / "bad.jsonl", trust="user")
+        return error.value, await victim.list(), await victim.operations()
+
+    error, memories, operations = run(refused())
+    assert (error.line, len(str(error)) < 1000) == (line, True)
+    assert [entry.text for entry in memories] == ["here before"]
+    assert len(operations) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -92,9 +93,9 @@ def test_the_contains_filter_ignores_case_and_combines_with_other_filters(memory
         ({"order": "newest", "after": "oldest/2026-01-01T00:00:00.000000Z/a"}, "after"),
     ],
 )
-def test_list_refuses_an_invalid_option_by_name(memory, options, named):
+def test_list_refuses_an_invalid_option_by_name(options, named):
     with pytest.raises(ArgumentError, match=named):
-        run_sync(memory.list(**options))
+        run_sync(LongTermMemory(open_store("numpy:")).list(**options))
 
 
 def test_an_unknown_filter_is_refused(memory):
@@ -146,7 +147,7 @@ def test_list_pages_repeat_and_miss_no_entry_under_concurrent_writes(memory, ord
     print("seed", seed)
     chance = random.Random(seed)
     present = set()
-    for _ in range(40):
+    for _ in range(24):
         memory.clock.now = NOW + timedelta(days=chance.randrange(20))
         present.add(keep(memory, f"m{chance.random()}", id=f"{chance.randrange(10**9)}/x"))
     stays, seen, after = set(present), [], None
@@ -197,22 +198,21 @@ def test_list_and_count_follow_as_of_and_known_at(memory):
     assert run_sync(memory.list(as_of=NOW - 2 * DAY, kinds=["event"]))[0].text == "I had a cat."
 
 
-@pytest.mark.parametrize("limit", [1, 2, 9])
-@pytest.mark.parametrize("order", ["id", "oldest", "newest"])
-def test_known_at_lists_earlier_versions_in_their_place_in_every_order(memory, order, limit):
+def test_known_at_lists_earlier_versions_in_their_place_in_every_order(memory):
     for day, id in enumerate("acbed"):
         keep(memory, f"old {id}", id=id, occurred_at=NOW + day * DAY)
     memory.clock.now += DAY
     for id in "cd":
         run_sync(memory.correct(id, f"new {id}"))
-    present, after = [], None
-    while True:
-        page = run_sync(memory.list(order=order, known_at=NOW, limit=limit, after=after))
-        present += [item.id for item in page]
-        if (after := page.next) is None:
-            break
     expected = {"id": "a b c@2 d@5 e", "oldest": "a c@2 b e d@5", "newest": "d@5 e b c@2 a"}
-    assert present == expected[order].split()
+    for order, limit in product(expected, (1, 2, 9)):
+        present, after = [], None
+        while True:
+            page = run_sync(memory.list(order=order, known_at=NOW, limit=limit, after=after))
+            present += [item.id for item in page]
+            if (after := page.next) is None:
+                break
+        assert present == expected[order].split(), (order, limit)
 
 
 def test_stats_are_exact_and_of_one_namespace(memory):

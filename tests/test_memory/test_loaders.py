@@ -189,14 +189,33 @@ def test_a_pdf_gives_its_pages_and_title():
     assert [loaded.text[start:end] for start, end in loaded.pages] == ["First page.", "Second (page)."]
 
 
-def test_an_empty_page_keeps_its_number():
+@pytest.fixture
+def no_tesseract(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))  # the machine may have it, and would read the empty pages
+
+
+def test_an_empty_page_keeps_its_number(no_tesseract):
     loaded = read_pdf(make_pdf("One.", "", "Three."), "a.pdf")
     document = Document(source="a.pdf", title="", text=loaded.text, media_type="x", pages=loaded.pages)
     assert document.page_at(loaded.text.index("Three")) == 3
 
 
-def test_a_pdf_without_text_is_refused():
-    with pytest.raises(LoadError, match=r"no text layer|no text in it"):
+def test_a_pdf_without_text_is_refused(no_tesseract):
+    with pytest.raises(LoadError, match="no text layer"):
+        read_pdf(make_pdf("", ""), "scan.pdf")
+
+
+@pytest.fixture
+def silent_tesseract(monkeypatch, tmp_path):
+    if sys.platform == "win32":
+        pytest.skip("the program stands in as a shell script")
+    (tmp_path / "tesseract").write_text("#!/bin/sh\n")
+    (tmp_path / "tesseract").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+
+
+def test_a_pdf_with_empty_pages_is_refused_where_scans_are_recognised_too(silent_tesseract):
+    with pytest.raises(LoadError, match="no text in it"):
         read_pdf(make_pdf("", ""), "scan.pdf")
 
 
@@ -211,11 +230,7 @@ def test_a_pdf_has_the_path_of_its_bookmarks():
     assert loaded.text[loaded.outline[1][0] :].startswith("2 Watering")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the program stands in as a shell script")
-def test_a_damaged_page_of_a_pdf_is_left_out_where_scans_are_recognised_too(tmp_path, monkeypatch):
-    (tmp_path / "tesseract").write_text("#!/bin/sh\n")
-    (tmp_path / "tesseract").chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+def test_a_damaged_page_of_a_pdf_is_left_out_where_scans_are_recognised_too(silent_tesseract):
     first, *others = make_pdf("One.", "Two.", "Three.").split(b"<< /Type /Page /P")
     damaged = b"<< /Type /Nope /P".join([first + b"<< /Type /Page /P" + others[0], *others[1:]])
     loaded = read_pdf(damaged, "a.pdf")

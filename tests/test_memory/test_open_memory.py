@@ -42,7 +42,7 @@ def test_open_memory_makes_one_file_with_owner_permissions_and_reopens_it(tmp_pa
 
 
 def test_open_memory_keeps_a_percent_sign_in_the_path(tmp_path):
-    memory = open_memory(tmp_path / "50%20off.db")
+    memory = open_memory(tmp_path / "50%20off.db", choose_local=False)
     run(memory.close())
     assert [item.name for item in tmp_path.iterdir()] == ["50%20off.db"]
 

@@ -12,6 +12,7 @@ from tellback.memory import LongTermMemory, Memory, open_memory
 from tellback.vectorstore import WrapperStore, open_store
 from tests.support.data_only_store import DataOnlyStore
 from tests.support.homes import HOMES, address_in_home
+from tests.support.slow import first_fast
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +65,7 @@ async def test_pinned_memories_are_kept_apart_by_namespace(memory) -> None:
     assert (await texts(memory, "ben"), await texts(memory), await texts(memory, "ana")) == ([], [], ["Ana's"])
 
 
-@pytest.mark.parametrize("url", ["numpy:", "sqlite"])
+@pytest.mark.parametrize("url", first_fast(["sqlite", "numpy:"]))
 async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path: Path) -> None:
     seed = 20260503
     print("seed", seed)
@@ -72,7 +73,7 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
     store = open_store(url if url == "numpy:" else f"sqlite:///{tmp_path / 'm.db'}")
     async with LongTermMemory(store, clock=lambda: NOW) as memory:
         ids: list[str] = []
-        for step in range(120):
+        for step in range(60):
             what = rng.choice(["add", "add", "pin", "unpin", "correct", "forget", "disable", "enable", "turn"])
             hit = rng.choice(ids) if ids else None
             if what == "add" or hit is None:
@@ -94,7 +95,7 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
 
 async def test_pinned_sees_the_pins_of_another_process_at_the_next_call(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    async with open_memory(path) as ours, open_memory(path) as theirs:
+    async with open_memory(path, choose_local=False) as ours, open_memory(path, choose_local=False) as theirs:
         assert await texts(ours) == []
         report = await theirs.remember(Memory(text="theirs", pinned=True))
         assert await texts(ours) == ["theirs"]

@@ -430,7 +430,7 @@ def test_a_warm_recaller_answers_like_a_cold_one_after_any_writes(store: Lifecyc
     rng = np.random.default_rng(seed)
     warm = retriever_of(store)
     pool = [*TALK, *FACTS]
-    for step in range(12):
+    for step in range(6):
         chosen = [pool[position] for position in rng.choice(len(pool), 4, replace=False)]
         if step % 3 == 2:
             store.delete([memory.id for memory in chosen], namespace="/conversation")
@@ -551,8 +551,10 @@ def test_recall_settings_refuse_zero_candidates() -> None:
 
 
 def test_the_cosine_weight_of_notes_is_that_of_the_embedder_profile_unless_set() -> None:
+    embedder = SentenceEncoder()
+
     def cosine_part(**settings: RecallSettings) -> float:
-        memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW, **settings)
+        memory = LongTermMemory(open_store("numpy:"), embedder=embedder, clock=lambda: NOW, **settings)
         run_sync(memory.remember_many(["The surgery opens at eight.", "The ferry to Skye was cancelled."]))
         (first, *_) = run_sync(memory.recall("When does the surgery start work?", explain=True))
         assert first.memory.text.startswith("The surgery")

@@ -49,6 +49,7 @@ from tellback.memory.retrieval.scoring.soft_matching import (
     weigh_terms,
     word_match,
 )
+from tests.support.slow import first_fast
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -146,7 +147,7 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -557,7 +558,7 @@ def add(counted: SessionBm25, session: int, text: list[int], sign: int = 1) -> N
 
 @pytest.mark.parametrize("many", [2, 10_000])
 @pytest.mark.parametrize("merge_at", [3, 10_000])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_fast(range(5)))
 def test_session_bm25_scores_equal_the_plain_version_through_writes_removals_and_merges(
     seed: int, merge_at: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,9 +37,9 @@ CHOSEN: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.fixture(params=HOMES)
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store(address_in_home(request, tmp_path))
+@pytest.fixture(scope="module", params=HOMES)
+def memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LongTermMemory]:
+    store = open_store(address_in_home(request, tmp_path_factory.mktemp("memory")))
     kept = LongTermMemory(store, ids=iter(STORED).__next__)
     run_sync(kept.remember_many(STORED.values()))
     yield kept
