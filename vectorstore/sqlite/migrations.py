@@ -122,7 +122,8 @@ def _made_by(steps: tuple[Migration, ...]) -> frozenset[_SchemaObject]:
         connection.close()
 
 
-def _comparable_sql(sql: object) -> str:
+@lru_cache(maxsize=512)  # opening a memory compares the whole schema once for each component
+def _comparable_sql(sql: str | None) -> str:
     """Return the SQL without layout, quotes and the table of an index: renaming a table changes these."""
     text = " ".join(str(sql).replace('"', "").split())
     return re.sub(r"^(CREATE (?:UNIQUE )?INDEX \w+ ON) \w+", r"\1", text)
