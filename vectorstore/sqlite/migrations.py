@@ -93,12 +93,11 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         made |= _made_by(tuple(component.migrations[: versions.get(component.name, 0)]))
     tables = {name for kind, name, _ in made if kind == "table"}
     unknown_parts = versions.keys() - {component.name for component in components}
-    lazy = [component for component in components if isinstance(component, LazyIndexes)]
     findings = []
     for kind, name, table, sql in fetch_all(connection, _SCHEMA_SQL):
         if (kind, name, _comparable_sql(sql)) in made or (kind, name) in _OF_SQLITE:
             continue
-        if kind == "index" and any(component.makes_index(str(sql)) for component in lazy):
+        if kind == "index" and any(_makes_index(component, str(sql)) for component in components):
             continue
         is_plain = kind == "index" or str(sql).startswith("CREATE TABLE")  # a virtual table is never of ours
         if unknown_parts and table not in tables and is_plain:
@@ -106,6 +105,10 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         state = "is not as Tellback made it" if table in tables and kind == "table" else "was not made by Tellback"
         findings.append(Finding("schema", f"{kind} {name!r} {state}"))
     return findings
+
+
+def _makes_index(component: Component, sql: str) -> bool:
+    return isinstance(component, LazyIndexes) and component.makes_index(sql)
 
 
 @lru_cache(maxsize=64)
