@@ -135,7 +135,9 @@ def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_a
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = CommandLine(tmp_path / "memory.db", capsys, monkeypatch)
-    given, _ = chatted(commands, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello.")
+    given, _ = chatted(
+        commands, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello."
+    )
     assert given["answer"] == "Noted: “My locker at the gym has the number Zanzibar-4417.”"
     assert given["citations"] == []
     (id,) = given["stored"][:1]
