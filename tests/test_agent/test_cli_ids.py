@@ -42,19 +42,11 @@ def remember_with_ids(tellback: CommandLine, *ids: str) -> None:
     run_sync(memory.close())
 
 
-def remember_facts(tellback: CommandLine) -> list[str]:
-    """Store "Fact number 0." to "Fact number 2." and return their ids."""
-    memory = open_memory(tellback.path)
-    reports = run_sync(memory.remember_many(f"Fact number {number}." for number in range(3)))
-    run_sync(memory.close())
-    return [report.id for report in reports]
-
-
 # Prefix or suffix of an id
 
 
 def test_an_id_may_be_abbreviated_to_a_unique_prefix_or_suffix(tellback: CommandLine) -> None:
-    ids = remember_facts(tellback)
+    ids = [tellback.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
     assert tellback.json("memories", "show", ids[1][-5:])["id"] == ids[1]
     assert tellback.json("memories", "show", ids[2][:-1])["id"] == ids[2]
     shown = tellback("memories", "list").out.splitlines()[1:]
@@ -92,7 +84,7 @@ def test_a_session_may_be_named_by_an_id_prefix_or_a_list_number(tellback: Comma
 
 
 def test_a_number_stands_for_that_line_of_the_last_listing(tellback: CommandLine, terminal: None) -> None:
-    ids = remember_facts(tellback)
+    ids = [tellback.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
     tellback("memories", "list")
     assert tellback.json("memories", "show", "#1")["id"] == tellback.json("memories", "show", "1")["id"] == ids[2]
     found = tellback("recall", "fact number 0", "-k", "1")
