@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 import apsw
 
@@ -93,11 +93,12 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         made |= _made_by(tuple(component.migrations[: versions.get(component.name, 0)]))
     tables = {name for kind, name, _ in made if kind == "table"}
     unknown_parts = versions.keys() - {component.name for component in components}
+    lazy = [component for component in components if _makes_indexes(component)]
     findings = []
     for kind, name, table, sql in fetch_all(connection, _SCHEMA_SQL):
         if (kind, name, _comparable_sql(sql)) in made or (kind, name) in _OF_SQLITE:
             continue
-        if kind == "index" and any(_makes_index(component, str(sql)) for component in components):
+        if kind == "index" and any(component.makes_index(str(sql)) for component in lazy):
             continue
         is_plain = kind == "index" or str(sql).startswith("CREATE TABLE")  # a virtual table is never of ours
         if unknown_parts and table not in tables and is_plain:
@@ -107,8 +108,8 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
     return findings
 
 
-def _makes_index(component: Component, sql: str) -> bool:
-    return isinstance(component, LazyIndexes) and component.makes_index(sql)
+def _makes_indexes(component: Component) -> TypeGuard[LazyIndexes]:
+    return issubclass(type(component), LazyIndexes)  # unlike that of isinstance, its answer is cached
 
 
 @lru_cache(maxsize=64)
