@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,12 +64,17 @@ class _ServedTool:
         return self.function.__name__
 
     def parameters(self) -> FunctionParameters:
-        return FunctionParameters(MethodType(self.function, object()), ClientProgram)  # without "self"
+        return _parameters_of(self.function)
 
     def output_schema(self) -> dict[str, Any] | None:
         if self.output is None:
             return None
         return self.output.model_json_schema(mode="serialization", schema_generator=UntitledSchema)
+
+
+@cache  # of the functions below alone
+def _parameters_of(function: Callable[..., Any]) -> FunctionParameters:
+    return FunctionParameters(MethodType(function, object()), ClientProgram)  # without "self"
 
 
 def _served_tools(*, read_only: bool) -> list[_ServedTool]:

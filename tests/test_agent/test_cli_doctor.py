@@ -41,11 +41,17 @@ def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     return examined
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("filled") / "m.db"
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "m.db"
-    assert run_command_line(["--memory", str(path), "remember", "The key is under the quartz stone."]) == 0
-    return path
+def path(filled: Path, tmp_path: Path) -> Path:
+    """A copy of one memory file, which the first test makes."""
+    if not filled.exists():
+        assert run_command_line(["--memory", str(filled), "remember", "The key is under the quartz stone."]) == 0
+    return Path(shutil.copy(filled, tmp_path))
 
 
 def test_without_a_memory_file_doctor_succeeds_and_creates_none(doctor, tmp_path: Path) -> None:
@@ -134,8 +140,7 @@ def test_doctor_salvages_what_is_left_in_a_new_file_and_counts_what_is_lost(
     assert {"table": "history_messages", "saved": 1, "lost": 0, "reasons": []} in report["tables"]
 
 
-def test_a_damaged_file_header_is_reported_in_one_line_with_exit_code_3(tellback: CommandLine) -> None:
-    tellback("remember", "The key is under the quartz stone.")
+def test_a_damaged_file_header_is_reported_in_one_line_with_exit_code_3(tellback: CommandLine, path: Path) -> None:
     content = bytearray(tellback.path.read_bytes())
     content[47] = 9
     tellback.path.write_bytes(content)

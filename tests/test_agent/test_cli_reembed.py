@@ -26,6 +26,7 @@ from tellback.agent.assistant.wiring import make_embedder
 from tellback.agent.testing import OllamaServer, RawReply, RecordedRequest
 from tellback.memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
 from tellback.memory.embedders.probe_pairs import PROBE_TEXTS
+from tests.support.slow import first_fast
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -326,7 +327,10 @@ def test_an_onnx_model_in_a_folder_is_an_embedder_and_its_missing_file_is_named(
     assert "tokenizer.json" in failed.err
 
 
-def test_an_embedder_is_chosen_by_one_command_and_left_again_by_the_same(tellback, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("in_background", first_fast([False, True]))
+def test_an_embedder_is_chosen_by_one_command_and_left_again_by_the_same(
+    tellback, tmp_path, monkeypatch, in_background
+) -> None:
     pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
     from tests.support.onnx_models import write_embedding_model
 
@@ -340,7 +344,8 @@ def test_an_embedder_is_chosen_by_one_command_and_left_again_by_the_same(tellbac
     assert "the way back: tellback config embedder static" in chosen.err
     assert tellback("config", "get", "embedder").out == f"onnx:{folder}\n"
     assert "Turin" in tellback("recall", "Where is the archive?").out
-    assert "in the background" in tellback("config", "embedder", "static", "--background").out
+    left = tellback("config", "embedder", "static", *(["--background"] if in_background else []))
+    assert ("in the background" in left.out) is in_background
     assert wait_until(lambda: tellback("config", "get", "embedder").out == "static\n")
     assert [line for line in tellback("doctor").out.splitlines() if "embedder:" in line] == [
         line for line in before.splitlines() if "embedder:" in line

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tellback.memory import (
     DocumentBlock,
     ImageBlock,
@@ -104,10 +102,10 @@ def test_sessions_list_without_a_memory_file_creates_none(tellback: CommandLine)
     assert not tellback.path.exists()
 
 
-@pytest.mark.parametrize("arguments", [["sessions", "list", "--limit", "0"], ["sessions", "list", "--sort", "size"]])
-def test_wrong_usage_of_the_sessions_command_exits_with_2(tellback: CommandLine, arguments: list[str]) -> None:
+def test_wrong_usage_of_the_sessions_command_exits_with_2(tellback: CommandLine) -> None:
     tellback.remember_turn("s", Message.user("hello"))
-    assert tellback(*arguments).code == 2
+    for arguments in (["--limit", "0"], ["--sort", "size"]):
+        assert tellback("sessions", "list", *arguments).code == 2
 
 
 def test_escapes_and_line_breaks_cannot_forge_a_line_of_the_session_list(tellback: CommandLine) -> None:

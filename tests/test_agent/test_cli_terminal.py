@@ -194,6 +194,7 @@ def test_an_interrupt_at_the_forget_confirmation_forgets_nothing(
     assert known(path, capsys)[1] == 1
 
 
+@pytest.mark.slow
 def test_chat_on_a_terminal_answers_and_ends_with_ctrl_d(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
     assert "no model: statements are kept" in " ".join(terminal.until("> ").split())

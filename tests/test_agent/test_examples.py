@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.slow import first_fast
 from tests.support.snippets import EXAMPLE_OUTPUT, ROOT
 
 
@@ -17,8 +16,9 @@ def test_every_example_of_the_agent_is_run_here() -> None:
     assert {path.name for path in (ROOT / "examples").glob("agent_*.py")} == set(EXAMPLE_OUTPUT)
 
 
+@pytest.mark.slow
 @pytest.mark.first_install
-@pytest.mark.parametrize("name", first_fast(EXAMPLE_OUTPUT))
+@pytest.mark.parametrize("name", EXAMPLE_OUTPUT)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / name)],

@@ -138,6 +138,7 @@ async def test_hooks_are_called_in_order_and_a_failing_hook_stops_neither_others
     assert "a hook for run_started failed" in caplog.text
 
 
+@pytest.mark.slow
 def test_nothing_is_printed_unless_the_program_sets_up_logging() -> None:
     program = """
 from tellback.agent import Agent, Hooks, tool

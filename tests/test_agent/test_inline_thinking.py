@@ -1,6 +1,7 @@
 """Reasoning between tags in a model's answer: separated from the answer, wherever the stream is cut.
 
-Inner parts, on no face: ``tellback.agent.events``, ``tellback.agent.providers.accumulator``.
+Inner parts, on no face: ``tellback.agent.events``, ``tellback.agent.providers.accumulator``,
+``tellback.agent.providers.inline_thinking``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import pytest
 
 from tellback.agent import Agent, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Request, StopReason
 from tellback.agent.events import TextDelta, TextWithdrawn, ThinkingDelta
-from tellback.agent.providers.accumulator import Response, collect_response
+from tellback.agent.providers.accumulator import Response, ResponseAccumulator, collect_response
+from tellback.agent.providers.inline_thinking import InlineThinkingSplitter
 from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply
 from tellback.memory import Message, ThinkingBlock, open_memory, run_sync
 from tellback.memory.http import HttpClient
@@ -42,6 +44,14 @@ def answered(wire: str, *replies: Reply) -> list[Response]:
 
     with server_type(*replies) as server:
         return asyncio.run(collect(server.url))
+
+
+def split(*pieces: str) -> tuple[str, str]:
+    """Return the reasoning and the answer of a reply that comes in *pieces*."""
+    splitter, reply = InlineThinkingSplitter(), ResponseAccumulator()
+    for delta in [delta for piece in pieces for delta in splitter.feed(piece)] + [*splitter.finish(cut=False)]:
+        reply.add(delta)
+    return parts(reply.response())
 
 
 def chunks(*texts: str) -> RawReply:
@@ -77,7 +87,7 @@ TEXTS = {
 def test_thinking_between_tags_is_separated_from_the_answer_wherever_the_stream_is_cut(
     text: str, thinking: str, answer: str
 ) -> None:
-    replies = [chunks(text), chunks(*text)] + [chunks(text[:cut], text[cut:]) for cut in range(1, len(text))]
+    replies = [chunks(text), chunks(*text)]
 
     async def collect(url: str) -> list[tuple[str, str]]:
         async with HttpClient(retries=0) as client:
@@ -86,6 +96,7 @@ def test_thinking_between_tags_is_separated_from_the_answer_wherever_the_stream_
 
     with OpenAIServer(*replies) as server:
         found = asyncio.run(collect(server.url))
+    found += [split(text[:cut], text[cut:]) for cut in range(1, len(text))]
     assert set(found) == {(thinking, answer)}
 
 

@@ -29,6 +29,8 @@ from tellback.agent.testing import AnthropicServer, OllamaServer, OpenAIServer, 
 from tellback.memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from tellback.memory.http import HttpClient
 
+pytestmark = pytest.mark.slow
+
 openai: Any = None
 anthropic: Any = None
 ollama: Any = None

@@ -101,6 +101,7 @@ async def openai_reply(reply: RawReply) -> Response:
         return await collect_response(OpenAICompatibleProvider(server.url, "m", api_key=KEY), QUESTION)
 
 
+@pytest.mark.slow
 async def test_server_tools_and_citations_of_anthropic_are_kept_as_the_official_client_reads_them() -> None:
     anthropic = pytest.importorskip("anthropic")
     reply = cut(anthropic_events(SEARCHED))
@@ -210,6 +211,7 @@ async def test_reasoning_goes_back_in_the_field_in_which_it_came(deltas: list[di
     assert not any(isinstance(block, ThinkingBlock) for message in result.messages[-1:] for block in message.blocks)
 
 
+@pytest.mark.slow
 async def test_interleaved_calls_late_usage_and_annotations_are_read_as_the_official_client_reads_them() -> None:
     openai = pytest.importorskip("openai")
     page = {"url": "https://results.example/cup", "title": "Cup final", "start_index": 0, "end_index": 8}

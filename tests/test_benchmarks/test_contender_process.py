@@ -72,17 +72,20 @@ def test_a_store_that_fails_is_named_and_asked_no_more() -> None:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(clustered, "_WORDS", 4_000)  # making words takes the time
     clustered.make(tmp_path / "data", n=50, d=8, seed=3, queries=4)
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 def test_an_adapter_that_cannot_start_says_why(tmp_path: Path, data: Path) -> None:
     broken = Contender("x", "x", "nothing:Here", "numpy", "numpy", frozenset({"search"}))
     with pytest.raises(StoreFailed, match=r"No module named 'benchmarks\.stores\.adapters\.nothing'"):
         Asked(broken, tmp_path / "store", data)
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_leaves_the_worker_able_to_go_on(tmp_path: Path, data: Path) -> None:
     store = Asked(BY_KEY["bare"], tmp_path / "store", data)
     try:

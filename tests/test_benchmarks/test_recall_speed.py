@@ -26,6 +26,7 @@ def test_benchmark_turns_beyond_the_data_are_varied_repeats_in_sessions_of_their
     assert 150 < changed < 350
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_turns_and_questions(data_dir: Path) -> None:
     own = own_turns(data_dir)
     first, again, other = (list(turns(data_dir, own + 50, seed)) for seed in (1, 1, 2))

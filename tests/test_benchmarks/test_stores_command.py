@@ -90,12 +90,20 @@ def test_a_bad_argument_is_refused_before_anything_runs(
     assert complaint in capsys.readouterr().err
 
 
+@pytest.fixture
+def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let made-up rows have few different words: making them takes the time."""
+    monkeypatch.setattr(clustered, "_WORDS", 4_000)
+
+
+@pytest.mark.usefixtures("few_words")
 def test_the_guard_of_namespaces_measures_one_alone_and_among_others(tmp_path: Path) -> None:
     times = guards.namespaces(tmp_path, 30, seed=2)
     assert set(times) == {m.SEARCH, m.TEXT, m.ADD, "count"}
     assert all(len(blocks[place]) == 5 for blocks in times.values() for place in ("alone", "among"))
 
 
+@pytest.mark.usefixtures("few_words")
 def test_the_guard_of_freshness_refuses_a_file_of_other_rows(tmp_path: Path) -> None:
     clustered.make(tmp_path / "data", n=4, d=8, seed=1, queries=2)
     from benchmarks.stores.adapters.tellback import TellbackSqlite

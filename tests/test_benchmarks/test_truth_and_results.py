@@ -67,6 +67,7 @@ def test_made_up_rows_are_the_same_for_one_seed(tmp_path: Path) -> None:
     assert np.allclose(np.linalg.norm(a.vectors, axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_real_benchmark_rows_have_distinct_texts_and_name_repeated_words(data_dir: Path, tmp_path: Path) -> None:
     from benchmarks.stores import real
 

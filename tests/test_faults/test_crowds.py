@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import first_fast
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.crowding import crowd, hand_over
 from tests.test_faults.isolated import isolated
@@ -26,7 +27,7 @@ def test_a_write_of_one_process_is_visible_to_the_next_call_of_another(campaign:
     assert campaign.run(hand_over, folder=str(tmp_path), times=campaign.size(20, 100))["broken"] == []
 
 
-@pytest.mark.parametrize("store", ["sound", "numpy"])
+@pytest.mark.parametrize("store", first_fast(["sound", "numpy"]))
 def test_threads_share_a_store(store: str, campaign: Campaign, tmp_path: Path) -> None:
     for seed in campaign.seeds(5):
         calls = campaign.size(40, 300)
@@ -37,7 +38,7 @@ def test_threads_share_a_store(store: str, campaign: Campaign, tmp_path: Path) -
         assert report["calls"] == 12 * calls
 
 
-@pytest.mark.parametrize("store", ["sound", "numpy"])
+@pytest.mark.parametrize("store", first_fast(["sound", "numpy"]))
 def test_a_store_is_closed_under_load(store: str, campaign: Campaign, tmp_path: Path) -> None:
     for seed in campaign.seeds(5):
         folder = tmp_path / str(seed)

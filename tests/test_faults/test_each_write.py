@@ -27,7 +27,7 @@ from tests.test_faults.tried_on import HISTORY, turn
 from tests.test_faults.write_paths import APART, PATHS, WritePath
 
 _MEMORY = Path("/dev/shm")
-FAST = ("remember a turn", "correct", "forget", "import what is other", "switch")
+FAST = ("remember a turn", "correct", "forget")
 each_path = pytest.mark.parametrize(
     "path",
     [pytest.param(path, marks=() if path.name in FAST else pytest.mark.slow) for path in PATHS],

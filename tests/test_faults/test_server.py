@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import programs
-from tests.support.slow import first_fast
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.server_faults import full_disk, server_rounds
+
+pytestmark = pytest.mark.slow
 
 FAULTS = {"client": (10, 100), "backend": (5, 50), "connections": (5, 50), "server": (4, 40), "restart": (4, 40)}
 RARE = {"pooler": (5, 50), "stranger": (1, 10)}
 
 
-@pytest.mark.parametrize("fault", first_fast([*FAULTS, *RARE]))
+@pytest.mark.parametrize("fault", [*FAULTS, *RARE])
 def test_a_fault_of_the_server_keeps_acknowledged_writes_and_tears_none(
     fault: str, campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -27,7 +28,6 @@ def test_a_fault_of_the_server_keeps_acknowledged_writes_and_tears_none(
     assert report["acknowledged"] > 0
 
 
-@pytest.mark.slow
 def test_a_full_disk_of_the_server_is_a_typed_error_and_writing_goes_on_when_there_is_room(
     campaign: Campaign, tmp_path: Path
 ) -> None:

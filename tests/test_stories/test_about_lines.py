@@ -39,6 +39,7 @@ CHANGED: Final = tuple(TOLD)[-2:]
 ASIDE: Final = ("Thanks, that is all!", "How far is it to Faro?")
 
 
+@pytest.mark.slow
 async def test_a_client_without_a_model_leaves_sensible_lines_over_mcp(tmp_path: Path) -> None:
     pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
     from mcp import Client

@@ -1,4 +1,4 @@
-"""The command line in real processes: documents, a chat over several runs, two processes on one file, bad input."""
+"""The command line, in processes where it says so: documents, a chat over several runs, two processes, bad input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import apsw
 import pytest
 
 from tests.support.command_line import CommandLine
-from tests.support.slow import first_fast
 
 ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from tellback.agent.assistant.cli import main; main()"]
@@ -50,11 +49,11 @@ def answered(path: Path, *arguments: object, text: str = "") -> dict:
     return json.loads(done.stdout)
 
 
-def chatted(path: Path, *lines: str) -> list[dict]:
+def chatted(commands: CommandLine, *lines: str) -> list[dict]:
     """Say *lines* in one run of ``chat``, and return its answers."""
-    done = tellback(path, "chat", "--json", text="".join(line + "\n" for line in lines))
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    done = commands("chat", "--json", text="".join(line + "\n" for line in lines))
+    assert done.code == 0, done.err
+    return [json.loads(line) for line in done.out.splitlines()]
 
 
 def traces(folder: Path, word: str) -> list[str]:
@@ -135,16 +134,17 @@ def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_chang
 def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_and_forgotten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "memory.db"
-    commands = CommandLine(path, capsys, monkeypatch)  # in this process: the runs of the chat are in their own
-    given, _ = chatted(path, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello.")
+    commands = CommandLine(tmp_path / "memory.db", capsys, monkeypatch)
+    given, _ = chatted(
+        commands, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello."
+    )
     assert given["answer"] == "Noted: “My locker at the gym has the number Zanzibar-4417.”"
     assert given["citations"] == []
     (id,) = given["stored"][:1]
 
-    chatted(path, "The weather is fine today.")
+    chatted(commands, "The weather is fine today.")
 
-    asked, once_more = chatted(path, *["What is the number of my locker at the gym?"] * 2)
+    asked, once_more = chatted(commands, *["What is the number of my locker at the gym?"] * 2)
     for answer in (asked, once_more):
         assert "Zanzibar-4417" in answer["answer"]
         assert answer["citations"][0]["id"] == id
@@ -169,7 +169,7 @@ def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_a
     assert traces(tmp_path, "Zanzibar") == traces(tmp_path, "Quebec") == []
     hits = commands.json("recall", "What is the number of my locker at the gym?")["hits"]
     assert not any("has the number" in hit["text"] for hit in hits)
-    (after,) = chatted(path, "What is the number of my locker at the gym?")
+    (after,) = chatted(commands, "What is the number of my locker at the gym?")
     assert "Quebec" not in after["answer"]
     assert traces(tmp_path, "Zanzibar") == traces(tmp_path, "Quebec") == []
     assert "cello" in commands.json("ask", "What does Clara play?")["answer"]
@@ -236,22 +236,28 @@ def test_an_open_chat_and_an_ingesting_process_see_the_writes_of_each_other(tmp_
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A memory file with something in it, which bad input must leave as it is."""
-    path = tmp_path_factory.mktemp("kept") / "memory.db"
-    assert tellback(path, "remember", "The key is under the stone.").returncode == 0
-    folder = path.parent
-    (folder / "empty").mkdir()
-    (folder / "photo.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
-    (folder / "garden.md").write_text("# Garden\n\nThe roses are cut in March.\n")
-    assert tellback(path, "ingest", "garden.md").returncode == 0
-    (folder / "notes.db").write_text("Milk, bread, eggs.\n" * 100)
-    newer = folder / "newer.db"
-    assert tellback(newer, "remember", "From the future.").returncode == 0
-    connection = apsw.Connection(str(newer))
-    connection.pragma("user_version", 99)
-    connection.close()
-    return path
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def kept(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command line on a file that the first test fills and that bad input must leave as it is, in its folder."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "none")
+    commands = CommandLine(folder / "memory.db", capsys, monkeypatch)
+    if not (folder / "memory.db").exists():
+        commands.json("remember", "The key is under the stone.")
+        (folder / "empty").mkdir()
+        (folder / "photo.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
+        (folder / "garden.md").write_text("# Garden\n\nThe roses are cut in March.\n")
+        commands.json("ingest", "garden.md")
+        (folder / "notes.db").write_text("Milk, bread, eggs.\n" * 100)
+        commands.json("remember", "From the future.", "--memory", "newer.db")
+        connection = apsw.Connection(str(folder / "newer.db"))
+        connection.pragma("user_version", 99)
+        connection.close()
+    return commands
 
 
 def state(folder: Path) -> dict[str, str]:
@@ -282,41 +288,45 @@ BAD: dict[str, tuple[Sequence[str], dict[str, str], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", first_fast(BAD))
-def test_bad_input_is_one_clear_line_and_changes_nothing(case: str, kept: Path) -> None:
-    arguments, more, code, words = BAD[case]
-    before = state(kept.parent)
-    done = tellback(kept, *arguments, **more)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+@pytest.mark.parametrize(("arguments", "more", "code", "words"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_clear_line_and_changes_nothing(
+    kept: CommandLine,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: Sequence[str],
+    more: dict[str, str],
+    code: int,
+    words: str,
+) -> None:
+    before = state(folder)
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    done = kept(*arguments)
+    assert (done.code, done.out) == (code, "")
+    (line,) = done.err.splitlines()
     assert line.startswith("tellback: ")
     assert words in line
-    assert "Traceback" not in line
-    assert state(kept.parent) == before
+    assert state(folder) == before
 
 
-@pytest.mark.slow
-def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: Path) -> None:
-    path = kept.parent / "encodings.db"
-    (kept.parent / "latin.txt").write_bytes("Der Fluss ist hier 40 m breit; Größe des Boots: 4 m².".encode("cp1252"))
-    done = tellback(path, "ingest", "latin.txt")
-    assert done.returncode == 0
-    assert "not UTF-8" in done.stdout
-    assert "Größe" in answered(path, "ask", "Größe des Boots?")["answer"]
+def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: CommandLine, folder: Path) -> None:
+    (folder / "latin.txt").write_bytes("Der Fluss ist hier 40 m breit; Größe des Boots: 4 m².".encode("cp1252"))
+    done = kept("--memory", "encodings.db", "ingest", "latin.txt")
+    assert done.code == 0
+    assert "not UTF-8" in done.out
+    assert "Größe" in kept("--memory", "encodings.db", "ask", "Größe des Boots?").out
 
 
-@pytest.mark.slow
-def test_an_unknown_namespace_is_empty(kept: Path) -> None:
+def test_an_unknown_namespace_is_empty(kept: CommandLine, folder: Path) -> None:
     for _ in range(2):  # completes work that earlier writes left to the next opening
-        tellback(kept, "memories")
-    before = state(kept.parent)
+        kept("memories")
+    before = state(folder)
     for arguments, answer in (
         (["recall", "key"], "Nothing is remembered about that.\n"),
         (["memories"], "Nothing is remembered yet.\n"),
         (["documents"], "No document was ingested yet; `tellback ingest PATH` reads some.\n"),
         (["ask", "Where is the key?"], "Nothing here is about this.\n"),
     ):
-        done = tellback(kept, "--namespace", "nobody", *arguments)
-        assert (done.returncode, done.stdout) == (0, answer)
-    assert state(kept.parent) == before
+        done = kept("--namespace", "nobody", *arguments)
+        assert (done.code, done.out) == (0, answer)
+    assert state(folder) == before
