@@ -34,7 +34,7 @@ SECRET = "the locker code is 44173921-zebra"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WEEK = timedelta(days=7)
 BOOKS = store_namespace("", DOCUMENTS, "books")
-STORES = ("numpy", "sqlite")
+STORES = ("sqlite", "numpy")
 
 
 class SettableClock:

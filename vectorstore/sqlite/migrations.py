@@ -122,6 +122,7 @@ def _made_by(steps: tuple[Migration, ...]) -> frozenset[_SchemaObject]:
         connection.close()
 
 
+@lru_cache(maxsize=512)
 def _comparable_sql(sql: object) -> str:
     """Return the SQL without layout, quotes and the table of an index: renaming a table changes these."""
     text = " ".join(str(sql).replace('"', "").split())
