@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
@@ -382,12 +383,17 @@ def _configure(connection: SqliteConnection, access: Access, busy_timeout: float
         connection.pragma("query_only", True)
 
 
-def _load_sqlite_vec(connection: SqliteConnection) -> None:
+@lru_cache(maxsize=1)
+def _sqlite_vec_path() -> str:
     # Located, not imported: the package would load Python's own SQLite beside the one in use.
     package = find_spec("sqlite_vec")
     if package is None or package.origin is None:
         raise UnsupportedError("open", "sqlite-vec is not installed: pip install sqlite-vec")
-    path = str(Path(package.origin).absolute().with_name("vec0"))  # SQLite adds the suffix
+    return str(Path(package.origin).absolute().with_name("vec0"))  # SQLite adds the suffix
+
+
+def _load_sqlite_vec(connection: SqliteConnection) -> None:
+    path = _sqlite_vec_path()
     connection.enable_load_extension(True)
     try:
         connection.load_extension(path)
