@@ -63,8 +63,8 @@ def memory(tmp_path: Path) -> Iterator[LongTermMemory]:
 
 
 def tell(memory: LongTermMemory) -> None:
-    for fact in FACTS:
-        run(memory.remember_turn("s", [Message.user(fact), Message.assistant("Good to know.")]))
+    answer = Message.assistant("Good to know.")
+    run(memory.remember_turn("s", [message for fact in FACTS for message in (Message.user(fact), answer)]))
 
 
 def recalled(memory: LongTermMemory, question: str) -> list[str]:
@@ -83,8 +83,8 @@ def test_each_message_that_left_the_window_is_found_by_recall(memory: LongTermMe
 
 
 def test_an_assistant_message_that_left_the_window_is_found_by_recall(memory: LongTermMemory) -> None:
-    for fact in FACTS:
-        run(memory.remember_turn("s", [Message.user("Tell me something."), Message.assistant(fact)]))
+    ask = Message.user("Tell me something.")
+    run(memory.remember_turn("s", [message for fact in FACTS for message in (ask, Message.assistant(fact))]))
     window = run(ShortTermMemory(memory.conversations, policy=FixedWindow(turns=1), session="s").window())
     assert [message.text for message in window.messages][1:] == [FACTS[-1]]
     for fact, question in zip(FACTS[:-1], QUESTIONS[:-1], strict=True):

@@ -61,7 +61,7 @@ from tests.support.forgetting import (
 @pytest.fixture
 def library(tmp_path, clock):
     """A memory in a file that may ingest documents."""
-    opened = open_memory(tmp_path / "m.db", clock=clock)
+    opened = open_memory(tmp_path / "m.db", embedder=ToyEmbedder(), clock=clock)
     yield opened
     run(opened.close())
 
@@ -650,7 +650,7 @@ def test_a_document_is_listed_while_it_has_a_passage(library, notes):
 def test_an_import_brings_the_documents_list(library, notes, tmp_path):
     ingested(library, notes)
     run(library.export(tmp_path / "a.jsonl"))
-    other = open_memory(tmp_path / "n.db")
+    other = open_memory(tmp_path / "n.db", embedder=ToyEmbedder())
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert report.taken["document"] == 2
     assert sources(other) == ["garden.md", "tower.md"]
