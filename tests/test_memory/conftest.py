@@ -22,7 +22,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleS
     opened.close()
 
 
-@pytest.fixture(params=["memory", "file", "server"])
+@pytest.fixture(params=["memory", "file", pytest.param("server", marks=SERVER_HOME.marks)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """A database in each home in turn."""
     with _new_database(request, tmp_path) as opened:

@@ -26,7 +26,7 @@ from tellback.memory import (
 )
 from tellback.memory.write.memory_writer import memory_from_message
 from tellback.vectorstore import open_store
-from tests.support.homes import HOMES, address_in_home
+from tests.support.homes import SERVER_HOME, address_in_home
 
 Make = Callable[..., LongTermMemory]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ class Asked:
         return np.full((len(texts), 4), 0.5, np.float32)
 
 
-@pytest.fixture(params=HOMES)
+@pytest.fixture(params=["sqlite", pytest.param("numpy", marks=pytest.mark.slow), SERVER_HOME])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     made: list[LongTermMemory] = []
 

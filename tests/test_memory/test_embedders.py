@@ -117,11 +117,14 @@ class TestLocalEmbedder(EmbedderContract):
 
 
 class TestOpenAICompatibleEmbedder(EmbedderContract):
+    many_texts = 300  # more than two requests
+
     @pytest.fixture
     def embedder(self, server: Asked) -> OpenAICompatibleEmbedder:
         return over_http(server)
 
 
+@pytest.mark.slow
 def test_hashing_vectors_are_equal_in_every_process() -> None:
     code = (
         "from tellback.memory.embedders.hashing import HashingEmbedder; from tellback.memory.runtime import run_sync; "

@@ -267,6 +267,7 @@ def test_a_retention_limit_holds_for_histories_opened_without_retention(tmp_path
         assert [item.message.text for item in asyncio.run(DatabaseHistory(database).load("s"))] == ["b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["replace", "clear"])
 def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_path: Path, what: str) -> None:
     code = """
@@ -295,6 +296,7 @@ def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_p
         assert database.verify() == []
 
 
+@pytest.mark.slow
 def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_path: Path) -> None:
     code = """
         import asyncio, sys
@@ -321,6 +323,7 @@ def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_pa
         assert database.verify() == []
 
 
+@pytest.mark.slow
 def test_concurrent_processes_keep_the_retention_limit_and_share_no_sequence_number(tmp_path: Path) -> None:
     code = """
         import asyncio, sys

@@ -226,7 +226,9 @@ def test_a_source_matches_in_every_field_that_it_gives(memory):
     }
     for name, source in sources.items():
         passage(memory, name, source=source)
-    assert {name: meant(memory, source=source) for name, source in sources.items()} == {name: [name] for name in sources}
+    assert {name: meant(memory, source=source) for name, source in sources.items()} == {
+        name: [name] for name in sources
+    }
 
 
 def test_a_further_selector_spares_messages_without_a_memory(memory):
