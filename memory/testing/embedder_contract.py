@@ -35,7 +35,8 @@ BLANK = ("", " ", "\n\t\u2003")
 class EmbedderContract:
     """One behaviour a test; the subclass's fixture ``embedder`` gives an embedder.
 
-    ``many_texts`` short texts are embedded in one call, twice: a slow model may set fewer, but more than its largest batch.
+    ``many_texts`` short texts are embedded in one call, twice: a slow model may set fewer, but more than its largest
+    batch.
     """
 
     many_texts: ClassVar[int] = 700
