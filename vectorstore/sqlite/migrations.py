@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 import apsw
 
@@ -93,7 +93,7 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         made |= _made_by(tuple(component.migrations[: versions.get(component.name, 0)]))
     tables = {name for kind, name, _ in made if kind == "table"}
     unknown_parts = versions.keys() - {component.name for component in components}
-    lazy = [component for component in components if isinstance(component, LazyIndexes)]
+    lazy = [component for component in components if _has_lazy_indexes(component)]
     findings = []
     for kind, name, table, sql in fetch_all(connection, _SCHEMA_SQL):
         if (kind, name, _comparable_sql(sql)) in made or (kind, name) in _OF_SQLITE:
@@ -106,6 +106,15 @@ def foreign_objects(connection: Connection, components: Collection[Component]) -
         state = "is not as Tellback made it" if table in tables and kind == "table" else "was not made by Tellback"
         findings.append(Finding("schema", f"{kind} {name!r} {state}"))
     return findings
+
+
+def _has_lazy_indexes(component: Component) -> TypeGuard[LazyIndexes]:
+    return _is_of_lazy_indexes(type(component))
+
+
+@lru_cache(maxsize=64)
+def _is_of_lazy_indexes(kind: type) -> bool:
+    return issubclass(kind, LazyIndexes)  # a protocol takes its time to say so, and each file that is opened asks often
 
 
 @lru_cache(maxsize=64)
