@@ -42,7 +42,7 @@ def encoder() -> E5Encoder:
 
 @needs_weights
 class TestE5Encoder(EmbedderContract):
-    many_texts = 80  # more than two batches
+    many_texts = 60  # more than a batch
 
     @pytest.fixture
     def embedder(self, encoder: E5Encoder) -> E5Encoder:
