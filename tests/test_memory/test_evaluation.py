@@ -182,7 +182,7 @@ def test_evaluate_gives_a_remote_embedder_no_sensitive_memory(tmp_path):
         for colour, thing in zip(COLOURS, THINGS, strict=True)
     ]
     run_sync(kept.remember_many([*talk(), *secret]))
-    evaluation = run_sync(evaluate(kept, embedder=embedder))
+    evaluation = run_sync(evaluate(kept, questions=20, embedder=embedder))
     run_sync(kept.close())
     assert evaluation.memories == 40
     assert embedder.texts

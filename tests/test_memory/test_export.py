@@ -48,6 +48,7 @@ from tellback.memory.export_import.codec import version_fields
 from tellback.memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
 from tellback.vectorstore.engines import base, table_store
 from tellback.vectorstore.persisted_names import EXPORT_FORMAT
+from tests.support.slow import first_fast
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sample, sealed
 
 
@@ -472,7 +473,7 @@ def test_a_dry_run_of_an_import_reports_the_same_and_changes_nothing(memory, ope
     assert (planned.taken, planned.left) == (done.taken, done.left)
 
 
-@pytest.mark.parametrize("mode", ["merge", "upsert"])
+@pytest.mark.parametrize("mode", first_fast(["merge", "upsert"]))
 def test_a_dry_run_of_an_import_leaves_an_empty_memory_empty(memory, opened, tmp_path, mode):
     other = opened("n.db")
     exported(memory, tmp_path / "a.jsonl")
