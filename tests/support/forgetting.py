@@ -30,11 +30,13 @@ from tellback.memory.tables.erasers import ErasedItems
 from tellback.vectorstore import open_store
 
 T = TypeVar("T")
+RUNNER = asyncio.Runner()
+"""One event loop for all calls: a new one for each call would start its threads anew."""
 SECRET = "the locker code is 44173921-zebra"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WEEK = timedelta(days=7)
 BOOKS = store_namespace("", DOCUMENTS, "books")
-STORES = ("numpy", "sqlite")
+STORES = ("sqlite", "numpy")
 
 
 class SettableClock:
@@ -93,7 +95,7 @@ def memory_on(store: str, folder: Path, **options: Any) -> Iterator[LongTermMemo
 
 
 def run(awaitable: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(awaitable)
+    return RUNNER.run(awaitable)
 
 
 def remembered(memory: LongTermMemory, text: str, **fields: Any) -> str:

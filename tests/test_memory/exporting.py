@@ -53,8 +53,12 @@ class Toy:
         return np.array(rows, dtype=np.float32).reshape(len(texts), 8)
 
 
+RUNNER = asyncio.Runner()
+"""One event loop for all calls: a new one for each call would start its threads anew."""
+
+
 def run(awaitable):
-    return asyncio.run(awaitable)
+    return RUNNER.run(awaitable)
 
 
 def filled(memory, tmp_path):

@@ -42,38 +42,41 @@ def memory(store: LifecycleStore) -> LongTermMemory:
     return LongTermMemory(store, clock=lambda: NOW)
 
 
-def two(memory: LongTermMemory, call: str) -> list[str]:
+def two(memory: LongTermMemory, call: str, town: str = "Porto") -> list[str]:
     """Return the ids of a tool's note and of what the user said, in this order; *call* changes something of both."""
     marked = {"tags": ("old",), "pinned": call == "unpin", "disabled": call == "enable", "importance": 0.2}
-    note = Memory("Ana has a cat.", trust=Trust.TOOL, actor="tool", **marked)
-    return [run_sync(memory.remember(item)).id for item in (note, Memory("Ana lives in Porto.", **marked))]
+    note = Memory(f"Ana has a cat in {town}.", trust=Trust.TOOL, actor="tool", **marked)
+    said = [note, Memory(f"Ana lives in {town}.", **marked)]
+    return [report.id for report in run_sync(memory.remember_many(said))]
 
 
 def everything(memory: LongTermMemory) -> list[object]:
     return [[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("actor", ["assistant", "tool", "document"])
-def test_an_operation_changes_nothing_if_one_of_its_memories_is_trusted_more_than_the_actor(memory, call, actor):
-    ids = two(memory, call)
-    before, log = str(everything(memory)), run_sync(memory.operations())
-    for who in ({"actor": actor}, {"actor": actor, "approved_by": "assistant"}):
-        with pytest.raises(NotTrusted):
-            run_sync(CALLS[call](memory, ids, who))
-    assert str(everything(memory)) == before
-    assert run_sync(memory.operations()) == log
+def test_an_operation_changes_nothing_if_one_of_its_memories_is_trusted_more_than_the_actor(memory):
+    for call, work in CALLS.items():
+        ids = two(memory, call, f"the town of {call}")
+        before, log = str(everything(memory)), run_sync(memory.operations())
+        for actor in ("assistant", "tool", "document"):
+            for who in ({"actor": actor}, {"actor": actor, "approved_by": "assistant"}):
+                with pytest.raises(NotTrusted):
+                    run_sync(work(memory, ids, who))
+        assert str(everything(memory)) == before, call
+        assert run_sync(memory.operations()) == log, call
 
 
-@pytest.mark.parametrize("call", [item for item in CALLS if item != "forget everything"])
-@pytest.mark.parametrize("who", [{"actor": "system"}, {"actor": "tool", "approved_by": "user"}, {"actor": "user"}])
-def test_the_actor_of_a_change_is_recorded_in_the_operation_log_and_in_the_version(memory, call, who):
-    ids = two(memory, call)
-    run_sync(CALLS[call](memory, ids, who))
-    done = run_sync(memory.operations(limit=1))[0]
-    assert (done.kind, done.actor) == (call.split()[0], who["actor"])
-    kept = [item for item in run_sync(memory.get(ids)) if item is not None and item.operation == done.id]
-    assert [item.actor for item in kept] == ([who["actor"]] if call in ("correct", "merge", "end") else [])
+def test_the_actor_of_a_change_is_recorded_in_the_operation_log_and_in_the_version(memory):
+    works = {call: work for call, work in CALLS.items() if call != "forget everything"}
+    for call, work in works.items():
+        for who in ({"actor": "system"}, {"actor": "tool", "approved_by": "user"}, {"actor": "user"}):
+            ids = two(memory, call, f"the {call} town of a {who['actor']}")
+            run_sync(work(memory, ids, who))
+            done = run_sync(memory.operations(limit=1))[0]
+            assert (done.kind, done.actor) == (call.split()[0], who["actor"])
+            kept = [item for item in run_sync(memory.get(ids)) if item is not None and item.operation == done.id]
+            changed = call in ("correct", "merge", "end")
+            assert [item.actor for item in kept] == ([who["actor"]] if changed else []), call
 
 
 def test_the_actor_of_an_undo_or_restore_is_recorded_in_the_operation_log(memory):
@@ -113,12 +116,12 @@ def test_an_import_has_at_most_the_trust_of_its_actor_and_replaces_no_more_trust
     assert run_sync(memory.get(["home"]))[0].text == "Ana lives in Porto."
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_an_unknown_actor_or_approver_is_refused_by_argument_name(memory, call):
-    ids = two(memory, call)
-    for who, named in (({"actor": "nobody"}, "actor"), ({"actor": "tool", "approved_by": "nobody"}, "approved_by")):
-        with pytest.raises(ArgumentError, match=named):
-            run_sync(CALLS[call](memory, ids, who))
+def test_an_unknown_actor_or_approver_is_refused_by_argument_name(memory):
+    for call, work in CALLS.items():
+        ids = two(memory, call)
+        for who, named in (({"actor": "nobody"}, "actor"), ({"actor": "tool", "approved_by": "nobody"}, "approved_by")):
+            with pytest.raises(ArgumentError, match=named):
+                run_sync(work(memory, ids, who))
 
 
 def test_undoing_an_undo_needs_the_trust_of_the_restored_memory(memory):

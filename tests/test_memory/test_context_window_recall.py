@@ -57,38 +57,45 @@ PICTURE = b"\x89PNG\r\n\x1a\n and so on"
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[LongTermMemory]:
+    memory = open_memory(tmp_path / "m.db", choose_local=False)
+    yield memory
+    run(memory.close())
+
+
+@pytest.fixture
+def with_meaning(tmp_path: Path) -> Iterator[LongTermMemory]:
     memory = open_memory(tmp_path / "m.db")
     yield memory
     run(memory.close())
 
 
 def tell(memory: LongTermMemory) -> None:
-    for fact in FACTS:
-        run(memory.remember_turn("s", [Message.user(fact), Message.assistant("Good to know.")]))
+    answer = Message.assistant("Good to know.")
+    run(memory.remember_turn("s", [message for fact in FACTS for message in (Message.user(fact), answer)]))
 
 
 def recalled(memory: LongTermMemory, question: str) -> list[str]:
     return [hit.memory.text for hit in run(memory.recall(question, 3))]
 
 
-def test_each_message_that_left_the_window_is_found_by_recall(memory: LongTermMemory) -> None:
-    tell(memory)
-    short_term = ShortTermMemory(memory.conversations, policy=FixedWindow(messages=2), session="s")
+def test_each_message_that_left_the_window_is_found_by_recall(with_meaning: LongTermMemory) -> None:
+    tell(with_meaning)
+    short_term = ShortTermMemory(with_meaning.conversations, policy=FixedWindow(messages=2), session="s")
     window = run(short_term.window())
     shown = {message.text for message in window.messages}
     left = [(fact, question) for fact, question in zip(FACTS, QUESTIONS, strict=True) if fact not in shown]
     assert (len(left), window.dropped) == (7, 14)
     for fact, question in left:
-        assert fact in recalled(memory, question), question
+        assert fact in recalled(with_meaning, question), question
 
 
-def test_an_assistant_message_that_left_the_window_is_found_by_recall(memory: LongTermMemory) -> None:
-    for fact in FACTS:
-        run(memory.remember_turn("s", [Message.user("Tell me something."), Message.assistant(fact)]))
-    window = run(ShortTermMemory(memory.conversations, policy=FixedWindow(turns=1), session="s").window())
+def test_an_assistant_message_that_left_the_window_is_found_by_recall(with_meaning: LongTermMemory) -> None:
+    ask = Message.user("Tell me something.")
+    run(with_meaning.remember_turn("s", [message for fact in FACTS for message in (ask, Message.assistant(fact))]))
+    window = run(ShortTermMemory(with_meaning.conversations, policy=FixedWindow(turns=1), session="s").window())
     assert [message.text for message in window.messages][1:] == [FACTS[-1]]
     for fact, question in zip(FACTS[:-1], QUESTIONS[:-1], strict=True):
-        assert fact in recalled(memory, question), question
+        assert fact in recalled(with_meaning, question), question
 
 
 def test_each_message_that_left_the_history_is_found_by_recall(tmp_path: Path) -> None:
@@ -188,11 +195,11 @@ def image(caption: str = "", name: str = "", data: bytes = PICTURE) -> ImageBloc
     return ImageBlock(media_type="image/png", data=data, caption=caption, name=name)
 
 
-def test_an_image_alone_is_found_by_its_caption(memory: LongTermMemory) -> None:
-    tell(memory)
-    (report,) = run(memory.remember_turn("s", [Message.user([image("a lighthouse in the fog", "IMG_20.png")])]))
+def test_an_image_alone_is_found_by_its_caption(with_meaning: LongTermMemory) -> None:
+    tell(with_meaning)
+    (report,) = run(with_meaning.remember_turn("s", [Message.user([image("a lighthouse in the fog", "IMG_20.png")])]))
     assert report.outcome == "stored"
-    found = run(memory.recall("Where was the lighthouse?", 1))
+    found = run(with_meaning.recall("Where was the lighthouse?", 1))
     assert found[0].memory.id == report.id
     assert (found[0].memory.kind, found[0].memory.sequence) == ("turn", 17)
     assert "a lighthouse in the fog" in found[0].memory.text

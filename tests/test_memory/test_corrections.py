@@ -96,11 +96,11 @@ def test_tags_are_added_and_removed_in_order(memory):
     assert get(memory, each).tags == ()
 
 
-@pytest.mark.parametrize("bad", [-0.1, 1.1, "much", True, float("nan")])
-def test_importance_is_a_number_from_zero_to_one(memory, bad):
+def test_importance_is_a_number_from_zero_to_one(memory):
     each = run_sync(memory.remember("I live in Lisbon.")).id
-    with pytest.raises(ArgumentError, match="importance"):
-        run_sync(memory.set_importance(each, bad))
+    for bad in (-0.1, 1.1, "much", True, float("nan")):
+        with pytest.raises(ArgumentError, match="importance"):
+            run_sync(memory.set_importance(each, bad))
     run_sync(memory.set_importance(each, 0))
     assert get(memory, each).importance == 0.0
 
@@ -315,11 +315,11 @@ def test_a_merged_memory_has_the_earliest_expiry_and_the_whole_validity_of_its_s
 
 def test_the_history_of_a_memory_lists_every_one_of_many_operations(memory):
     each = run_sync(memory.remember("Ana likes tea.")).id
-    for number in range(130):
+    for number in range(101):
         run_sync(memory.tag(each, [f"tag {number}"]))
     history = run_sync(memory.history(each))
-    assert (len(history.operations), len(history.versions)) == (131, 1)
-    assert [operation.changes[0].new["tags"][-1] for operation in history.operations[:2]] == ["tag 129", "tag 128"]
+    assert (len(history.operations), len(history.versions)) == (102, 1)
+    assert [operation.changes[0].new["tags"][-1] for operation in history.operations[:2]] == ["tag 100", "tag 99"]
 
 
 def test_a_mark_does_not_overwrite_a_concurrent_write(memory):

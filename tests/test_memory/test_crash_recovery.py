@@ -1,6 +1,6 @@
 """Messages that memory lacks are remembered as they would have been when they were said: facts, links, turns.
 
-Inner parts, on no face: ``tellback.memory.write.memory_writer``.
+Inner parts, on no face: ``tellback.memory.write.memory_writer``, ``tellback.memory.write.crash_recovery``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from tellback.memory import (
     Trust,
     run_sync,
 )
+from tellback.memory.write import crash_recovery
 from tellback.memory.write.memory_writer import memory_from_message
 from tellback.vectorstore import open_store
-from tests.support.homes import HOMES, address_in_home
+from tests.support.homes import SERVER_HOME, address_in_home
 
 Make = Callable[..., LongTermMemory]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,7 +48,7 @@ class Asked:
         return np.full((len(texts), 4), 0.5, np.float32)
 
 
-@pytest.fixture(params=HOMES)
+@pytest.fixture(params=["sqlite", pytest.param("numpy", marks=pytest.mark.slow), SERVER_HOME])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     made: list[LongTermMemory] = []
 
@@ -124,21 +125,23 @@ def test_crash_recovery_judges_turns_whole_despite_interleaved_sessions(make: Ma
     assert sorted(turns) == [["p1", "b1"], ["q1", "a1"], ["q2", "a2"], ["x1"]]
 
 
-def test_crash_recovery_splits_no_turn_between_batches(make: Make) -> None:
+def test_crash_recovery_splits_no_turn_between_batches(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crash_recovery, "_BATCH_SIZE", 16)
     turns = []
     memory = make(Judge(lambda whole: turns.append(len(whole.memories)) or True, of="turn"))
-    run_sync(memory.conversations.append("s", [Message.user(f"message {i}") for i in range(256)]))
+    run_sync(memory.conversations.append("s", [Message.user(f"message {i}") for i in range(16)]))
     run_sync(memory.conversations.append("s", [Message.assistant("an answer")]))
-    assert run_sync(memory.complete()) == 257
+    assert run_sync(memory.complete()) == 17
     assert sorted(turns)[-2:] == [1, 2]
-    assert len(turns) == 256
+    assert len(turns) == 16
 
 
-def test_crash_recovery_remembers_a_turn_longer_than_a_batch(make: Make) -> None:
+def test_crash_recovery_remembers_a_turn_longer_than_a_batch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crash_recovery, "_BATCH_SIZE", 16)
     memory = make()
-    items = [Message.user("Tell me all."), *(Message.assistant(f"part {i}") for i in range(299))]
+    items = [Message.user("Tell me all."), *(Message.assistant(f"part {i}") for i in range(20))]
     run_sync(memory.conversations.append("s", items))
-    assert (run_sync(memory.complete()), run_sync(memory.count())) == (300, 300)
+    assert (run_sync(memory.complete()), run_sync(memory.count())) == (21, 21)
 
 
 def test_crash_recovery_uses_the_id_reserved_for_a_message(make: Make) -> None:

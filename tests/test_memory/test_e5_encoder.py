@@ -6,7 +6,6 @@ Inner parts, on no face: ``tellback.memory.embedders`` (``e5_files``, ``encoder_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -41,21 +40,15 @@ def encoded_once() -> None:
     """Every text goes through the encoder here, each time."""
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("TELLBACK_CACHE", str(folder))
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def encoder(cache: Path) -> E5Encoder:
+@pytest.fixture
+def encoder() -> E5Encoder:
     return E5Encoder()
 
 
 @needs_weights
 class TestE5Encoder(EmbedderContract):
+    many_texts = 60  # more than a batch
+
     @pytest.fixture
     def embedder(self, encoder: E5Encoder) -> E5Encoder:
         return encoder
@@ -84,15 +77,6 @@ def test_the_head_file_is_small_and_gives_unit_vectors(tmp_path: Path) -> None:
         assert (applied.dtype, applied.shape) == (np.float32, (3, 384))
         assert np.linalg.norm(applied, axis=1) == pytest.approx(1.0, abs=1e-5)
     assert not np.allclose(documents, queries)
-
-
-@needs_weights
-def test_an_e5_vector_is_the_same_alone_and_in_a_batch(encoder: E5Encoder) -> None:
-    texts = [*BEGINNINGS, NUTS * 30]
-    together = run_sync(encoder.embed(["", *texts * 5]))
-    assert not together[0].any()
-    for text, row in zip(texts, together[1:], strict=False):
-        assert np.abs(run_sync(encoder.embed([text]))[0] - row).max() < 1e-5
 
 
 @needs_weights

@@ -147,12 +147,16 @@ BOTH = pytest.mark.parametrize("make", [ollama, openai])
 
 
 class TestOllamaEmbedder(EmbedderContract):
+    many_texts = 300  # more than two requests
+
     @pytest.fixture
     def embedder(self, server: Server) -> OllamaEmbedder:
         return ollama(server)
 
 
 class TestOpenAICompatibleEmbedderInSmallBatches(EmbedderContract):
+    many_texts = 100  # more than two requests at each of three times
+
     @pytest.fixture
     def embedder(self, server: Server) -> OpenAICompatibleEmbedder:
         return openai(server, batch_texts=16, concurrency=3)
@@ -403,6 +407,7 @@ def test_an_invalid_token_counter_for_an_endpoint_embedder_is_an_argument_error(
         make(Server(url="http://127.0.0.1:1"), counter=len)
 
 
+@pytest.mark.slow
 def test_the_official_openai_client_gets_the_same_vectors(server: Server) -> None:
     official = pytest.importorskip("openai", reason="the oracle is in the extra dev")
     texts = ["Zürich 🚀 東京", "def f(): pass", "word " * 100]

@@ -117,11 +117,14 @@ class TestLocalEmbedder(EmbedderContract):
 
 
 class TestOpenAICompatibleEmbedder(EmbedderContract):
+    many_texts = 300  # more than two requests
+
     @pytest.fixture
     def embedder(self, server: Asked) -> OpenAICompatibleEmbedder:
         return over_http(server)
 
 
+@pytest.mark.slow
 def test_hashing_vectors_are_equal_in_every_process() -> None:
     code = (
         "from tellback.memory.embedders.hashing import HashingEmbedder; from tellback.memory.runtime import run_sync; "
@@ -169,15 +172,18 @@ def test_local_vectors_of_related_sentences_are_nearer_than_those_of_unrelated_s
 
 
 @needs_local
-def test_a_local_vector_is_bitwise_the_same_alone_in_any_batch_and_after_any_amount_of_work() -> None:
+def test_a_local_vector_is_bitwise_the_same_alone_in_any_batch_and_after_any_amount_of_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "WIDEN_AFTER", 3000)
     table = TokenVectorTable(*table_files())
-    texts = [f"note {n} about the harbour in Lisbon " * (n % 7 + 6) for n in range(1500)]
-    alone = np.concatenate([table.means([text]) for text in texts[:40]])
+    texts = [f"note {n} about the harbour in Lisbon " * (n % 7 + 6) for n in range(100)]
+    alone = np.concatenate([table.means([text]) for text in texts[:20]])
     once = table.means(texts, often=False)
     assert table._wide is None, "neither a few texts nor what is asked for once is worth it"
     together = table.means(texts)
     assert table._wide is not None
-    assert np.array_equal(alone, together[:40])
+    assert np.array_equal(alone, together[:20])
     assert np.array_equal(once, together)
     assert np.array_equal(together[::-1], table.means(texts[::-1]))
 

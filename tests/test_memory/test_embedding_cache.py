@@ -238,6 +238,7 @@ def test_a_failing_embedding_cache_does_not_fail_the_embedding() -> None:
     assert np.array_equal(vectors, run_sync(HASHING.embed(["one"])))
 
 
+@pytest.mark.slow
 def test_several_processes_share_one_embedding_cache(path: Path, cache: DatabaseEmbeddingCache) -> None:
     code = (
         "import sys; from tellback.memory import CachedEmbedder, HashingEmbedder, DatabaseEmbeddingCache, run_sync\n"

@@ -51,12 +51,24 @@ def talk() -> list[Memory]:
     return turns
 
 
-@pytest.fixture
-def memory(tmp_path):
-    opened = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: SAID + timedelta(days=40))
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("talk") / "m.db"
+    opened = LongTermMemory(open_store(f"sqlite:///{path}"), clock=lambda: SAID + timedelta(days=40))
     run_sync(opened.remember_many(talk()))
     yield opened
     run_sync(opened.close())
+
+
+@pytest.fixture(scope="module")
+def entries(memory):
+    """The entries of the memory before the first evaluation."""
+    return list(memory.store.scan(namespace="/conversation"))
+
+
+@pytest.fixture(scope="module")
+def evaluation(memory, entries):
+    return run_sync(evaluate(memory, embedder=HashingEmbedder(), settings=RecallSettings(candidates=1)))
 
 
 def probes(memories: list[Memory], **options: int):
@@ -110,8 +122,7 @@ def test_a_text_of_several_memories_is_not_wanted_by_an_evaluation_question():
     assert {"m30", "m31"}.isdisjoint(probe.wanted for probe in found)
 
 
-def test_every_way_of_an_evaluation_has_the_same_questions_and_the_baseline_has_no_gain(memory):
-    evaluation = run_sync(evaluate(memory, embedder=HashingEmbedder(), settings=RecallSettings(candidates=1)))
+def test_every_way_of_an_evaluation_has_the_same_questions_and_the_baseline_has_no_gain(evaluation):
     lines = {line.way: line for line in evaluation.lines if line.kind == "all"}
     assert set(lines) == {"text alone", "as it is", "other embedder", "other settings"}
     assert len({line.questions for line in lines.values()}) == 1
@@ -121,9 +132,8 @@ def test_every_way_of_an_evaluation_has_the_same_questions_and_the_baseline_has_
     assert all(line.first <= line.mrr <= line.among for line in evaluation.lines)
 
 
-def test_evaluation_lines_by_kind_add_up_to_the_line_of_all_questions(memory):
-    evaluation = run_sync(evaluate(memory))
-    for way in ("text alone", "as it is"):
+def test_evaluation_lines_by_kind_add_up_to_the_line_of_all_questions(evaluation):
+    for way in ("text alone", "as it is", "other embedder"):
         whole, *kinds = [line for line in evaluation.lines if line.way == way]
         assert whole.kind == "all"
         assert sum(line.questions for line in kinds) == whole.questions
@@ -172,17 +182,15 @@ def test_evaluate_gives_a_remote_embedder_no_sensitive_memory(tmp_path):
         for colour, thing in zip(COLOURS, THINGS, strict=True)
     ]
     run_sync(kept.remember_many([*talk(), *secret]))
-    evaluation = run_sync(evaluate(kept, embedder=embedder))
+    evaluation = run_sync(evaluate(kept, questions=20, embedder=embedder))
     run_sync(kept.close())
     assert evaluation.memories == 40
     assert embedder.texts
     assert not any("safe" in text for text in (*embedder.texts, *embedder.questions))
 
 
-def test_evaluate_changes_nothing_in_the_memory(memory):
-    before = list(memory.store.scan(namespace="/conversation"))
-    run_sync(evaluate(memory, embedder=HashingEmbedder()))
-    assert list(memory.store.scan(namespace="/conversation")) == before
+def test_evaluate_changes_nothing_in_the_memory(memory, entries, evaluation):
+    assert list(memory.store.scan(namespace="/conversation")) == entries
     assert memory.store.space is None
 
 
@@ -209,14 +217,14 @@ def library(tmp_path):
     for thing, place, colour in zip(THINGS, PLACES, COLOURS, strict=True):
         given = f"The {colour} {thing} came from {place}. Its {colour} lid shows the old canal of {place}."
         (tmp_path / f"{thing}.txt").write_text(given)
-    opened = open_memory(tmp_path / "m.db", embedder=None)
+    opened = open_memory(tmp_path / "m.db", choose_local=False)
     run_sync(KnowledgeBase(opened).ingest([tmp_path / f"{thing}.txt" for thing in THINGS]))
     yield opened
     run_sync(opened.close())
 
 
 def test_evaluate_includes_passages_of_documents(library):
-    assert run_sync(evaluate(library)).memories == 10
+    assert run_sync(evaluate(library, questions=3)).memories == 10
 
 
 def test_evaluate_gives_passages_of_documents_to_the_embedder_of_passages(library):
@@ -234,4 +242,4 @@ def test_evaluate_raises_where_the_other_embedder_fails(memory):
             raise RuntimeError("no such model")
 
     with pytest.raises((RuntimeError, EmbedderError), match="no such model"):
-        run_sync(evaluate(memory, embedder=Failing()))
+        run_sync(evaluate(memory, questions=3, embedder=Failing()))

@@ -8,8 +8,10 @@ import concurrent.futures
 import gzip
 import json
 import os
+import shutil
 import stat
 import tracemalloc
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -46,6 +48,7 @@ from tellback.memory.export_import.codec import version_fields
 from tellback.memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
 from tellback.vectorstore.engines import base, table_store
 from tellback.vectorstore.persisted_names import EXPORT_FORMAT
+from tests.support.slow import first_fast
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sample, sealed
 
 
@@ -54,12 +57,30 @@ def opened(tmp_path):
     memories = []
 
     def open_one(name="m.db", **options):
-        memories.append(open_memory(tmp_path / name, clock=Ticking(), **{"embedder": Toy(), **options}))
+        memories.append(open_memory(tmp_path / name, **{"clock": Ticking(), "embedder": Toy(), **options}))
         return memories[-1]
 
     yield open_one
     for each in memories:
         run(each.close())
+
+
+@pytest.fixture(scope="module")
+def filled_folder(tmp_path_factory):
+    """A folder with a filled memory, and the clock by which it was filled."""
+    folder, clock = tmp_path_factory.mktemp("filled"), Ticking()
+    memory = open_memory(folder / "m.db", clock=clock, embedder=Toy())
+    filled(memory, folder)
+    run(memory.close())
+    return folder, clock
+
+
+@pytest.fixture
+def memory(opened, tmp_path, filled_folder):
+    """A memory with something of everything in it."""
+    folder, clock = filled_folder
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return opened("m.db", clock=copy(clock))
 
 
 def everything(memory, namespace=""):
@@ -92,9 +113,8 @@ def everything(memory, namespace=""):
 # --- round trip
 
 
-def test_export_import_and_export_again_give_the_same_bytes(opened, tmp_path):
-    memory, other = opened("m.db"), opened("n.db")
-    filled(memory, tmp_path)
+def test_export_import_and_export_again_give_the_same_bytes(memory, opened, tmp_path):
+    other = opened("n.db")
     first = exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert {line.outcome for line in report.lines} == {Outcome.STORED}
@@ -125,9 +145,7 @@ def test_every_field_of_a_memory_survives_export_and_import_with_every_value_cla
     assert other.store.verify() == []
 
 
-def test_two_exports_of_the_same_memory_are_equal_in_bytes(opened, tmp_path):
-    memory = opened()
-    filled(memory, tmp_path)
+def test_two_exports_of_the_same_memory_are_equal_in_bytes(memory, tmp_path):
     assert exported(memory, tmp_path / "a.jsonl") == exported(memory, tmp_path / "b.jsonl")
 
 
@@ -143,9 +161,7 @@ def test_foreign_metadata_and_the_reason_of_a_missing_vector_survive_export_and_
     assert exported(other, tmp_path / "b.jsonl") == first
 
 
-def test_export_lines_stand_in_the_documented_order(opened, tmp_path):
-    memory = opened()
-    filled(memory, tmp_path)
+def test_export_lines_stand_in_the_documented_order(memory, tmp_path):
     run(KnowledgeBase(memory, collection="another").ingest(tmp_path / "notes"))
     lines = items(exported(memory, tmp_path / "a.jsonl"))[1:]
     kinds = ["memory", "passage", "version", "message", "session", "operation", "document", "forgotten"]
@@ -170,7 +186,7 @@ def test_export_lines_stand_in_the_documented_order(opened, tmp_path):
 
 def test_an_export_is_a_snapshot_unaffected_by_concurrent_writes(opened, tmp_path):
     memory = opened()
-    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:04}") for n in range(600)]))
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(300)]))
     second = open_memory(tmp_path / "m.db", embedder=Toy(), clock=Ticking())
 
     def write(done):
@@ -181,12 +197,10 @@ def test_an_export_is_a_snapshot_unaffected_by_concurrent_writes(opened, tmp_pat
         run(memory.export(tmp_path / "a.jsonl", on_progress=lambda done: pool.submit(write, done).result()))
     run_sync(second.close())
     assert b"said meanwhile" not in (tmp_path / "a.jsonl").read_bytes()
-    assert len(items((tmp_path / "a.jsonl").read_bytes())) == 1 + 600 + 3  # with the operations that stored them
+    assert len(items((tmp_path / "a.jsonl").read_bytes())) == 1 + 300 + 2  # with the operations that stored them
 
 
-def test_the_manifest_of_an_export_has_the_counts_and_the_hash_of_its_lines(opened, tmp_path):
-    memory = opened()
-    filled(memory, tmp_path)
+def test_the_manifest_of_an_export_has_the_counts_and_the_hash_of_its_lines(memory, tmp_path):
     report = run(memory.export(tmp_path / "a.jsonl"))
     manifest, *rest = items((tmp_path / "a.jsonl").read_bytes())
     found = {kind: sum(each["type"] == kind for each in rest) for kind in manifest["counts"]}
@@ -197,9 +211,7 @@ def test_the_manifest_of_an_export_has_the_counts_and_the_hash_of_its_lines(open
     assert manifest["selection"] is None
 
 
-def test_an_export_has_no_text_of_forgotten_memories(opened, tmp_path):
-    memory = opened()
-    filled(memory, tmp_path)
+def test_an_export_has_no_text_of_forgotten_memories(memory, tmp_path):
     assert b"zebra" not in exported(memory, tmp_path / "a.jsonl")
 
 
@@ -209,9 +221,9 @@ def test_an_empty_memory_can_be_exported_and_imported(opened, tmp_path):
     assert run(other.import_(tmp_path / "a.jsonl")).lines == ()
 
 
-def test_corrections_undo_and_message_numbers_continue_after_an_import(opened, tmp_path):
-    memory, other = opened("m.db"), opened("n.db")
-    id = filled(memory, tmp_path)
+def test_corrections_undo_and_message_numbers_continue_after_an_import(memory, opened, tmp_path):
+    other = opened("n.db")
+    (id,) = [item.id for item in run(memory.list(tags=["home"]))]
     exported(memory, tmp_path / "a.jsonl")
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
     run(other.correct(id, "I live in Faro."))
@@ -267,9 +279,7 @@ def test_an_export_file_is_readable_by_its_owner_alone_and_overwrites_nothing(op
             run(memory.export(tmp_path / present))
 
 
-def test_a_failing_export_leaves_no_file(opened, tmp_path):
-    memory = opened()
-    filled(memory, tmp_path)
+def test_a_failing_export_leaves_no_file(memory, tmp_path):
 
     def fail(count):
         raise KeyboardInterrupt
@@ -374,9 +384,8 @@ def test_an_untrusted_import_does_not_record_unverified_embedder_probes(opened, 
 # --- selections
 
 
-def test_tags_scopes_and_filters_limit_an_export_to_their_memories_and_versions(opened, tmp_path):
-    memory = opened()
-    id = filled(memory, tmp_path)
+def test_tags_scopes_and_filters_limit_an_export_to_their_memories_and_versions(memory, tmp_path):
+    (id,) = [item.id for item in run(memory.list(tags=["home"]))]
     chosen = items(exported(memory, tmp_path / "a.jsonl", tags=["home"]))
     assert chosen[0]["selection"] == {"where": None, "scopes": None, "tags": ["home"]}
     assert {each["id"] for each in chosen[1:] if each["type"] in ("memory", "version")} == {id}
@@ -449,9 +458,8 @@ def test_an_upserting_import_corrects_a_memory_that_differs_in_any_field(opened,
 
 
 @pytest.mark.parametrize("mode", ["merge", "upsert"])
-def test_a_dry_run_of_an_import_reports_the_same_and_changes_nothing(opened, tmp_path, mode):
-    memory, other = opened("m.db"), opened("n.db")
-    filled(memory, tmp_path)
+def test_a_dry_run_of_an_import_reports_the_same_and_changes_nothing(memory, opened, tmp_path, mode):
+    other = opened("n.db")
     exported(memory, tmp_path / "a.jsonl")
     filled(other, tmp_path)
     run(other.remember("only here"))
@@ -465,10 +473,9 @@ def test_a_dry_run_of_an_import_reports_the_same_and_changes_nothing(opened, tmp
     assert (planned.taken, planned.left) == (done.taken, done.left)
 
 
-@pytest.mark.parametrize("mode", ["merge", "upsert"])
-def test_a_dry_run_of_an_import_leaves_an_empty_memory_empty(opened, tmp_path, mode):
-    memory, other = opened("m.db"), opened("n.db")
-    filled(memory, tmp_path)
+@pytest.mark.parametrize("mode", first_fast(["merge", "upsert"]))
+def test_a_dry_run_of_an_import_leaves_an_empty_memory_empty(memory, opened, tmp_path, mode):
+    other = opened("n.db")
     exported(memory, tmp_path / "a.jsonl")
     before = exported(other, tmp_path / "before.jsonl")
     planned = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user", dry_run=True))
@@ -571,9 +578,8 @@ def test_an_import_archives_no_version_of_a_memory_undone_and_then_forgotten(ope
     assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
 
 
-def test_an_untrusted_import_has_the_trust_of_a_document_and_brings_no_history(opened, tmp_path):
-    memory, other = opened("m.db"), opened("n.db")
-    filled(memory, tmp_path)
+def test_an_untrusted_import_has_the_trust_of_a_document_and_brings_no_history(memory, opened, tmp_path):
+    other = opened("n.db")
     exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl"))
     assert not report.trusted
@@ -661,13 +667,22 @@ def test_an_import_goes_to_the_given_namespace_alone(opened, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def valid_lines(tmp_path_factory):
+def valid_lines(filled_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("source")
-    memory = open_memory(folder / "source.db", clock=Ticking(), embedder=Toy())
-    filled(memory, folder)
+    memory = open_memory(shutil.copy(filled_folder[0] / "m.db", folder), clock=Ticking(), embedder=Toy())
     lines = exported(memory, folder / "good.jsonl").splitlines(keepends=True)
     run(memory.close())
     return lines
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory):
+    """A memory that no case changes, and its export."""
+    folder = tmp_path_factory.mktemp("unchanged")
+    memory = open_memory(folder / "n.db", clock=Ticking(), embedder=Toy())
+    run(memory.remember("here before"))
+    yield memory, exported(memory, folder / "before.jsonl")
+    run(memory.close())
 
 
 SAID = {
@@ -754,10 +769,8 @@ def damaged(lines, how):
         "raw surrogate in the log",
     ],
 )
-def test_a_malformed_export_is_refused_with_its_line_number_and_imports_nothing(opened, tmp_path, valid_lines, how):
-    other = opened("n.db")
-    run(other.remember("here before"))
-    before = exported(other, tmp_path / "before.jsonl")
+def test_a_malformed_export_is_refused_with_its_line_number_and_imports_nothing(unchanged, tmp_path, valid_lines, how):
+    other, before = unchanged
     line, data = damaged(valid_lines, how)
     (tmp_path / "bad.jsonl").write_bytes(data)
     with pytest.raises(UnreadableExport) as error:
@@ -1036,9 +1049,8 @@ def test_an_import_redacts_secrets_in_messages_and_passages(opened, tmp_path):
 # --- repeated imports
 
 
-def test_importing_twice_and_repeating_an_idempotency_key_add_nothing(opened, tmp_path):
-    memory, other = opened("m.db"), opened("n.db")
-    filled(memory, tmp_path)
+def test_importing_twice_and_repeating_an_idempotency_key_add_nothing(memory, opened, tmp_path):
+    other = opened("n.db")
     exported(memory, tmp_path / "a.jsonl")
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
     before = exported(other, tmp_path / "b.jsonl")
@@ -1106,10 +1118,9 @@ def test_an_imported_idempotency_key_is_forgotten_and_restored_with_its_memory(o
         assert run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id == present
 
 
-def test_an_import_adds_no_passages_of_an_already_ingested_document(opened, tmp_path):
-    memory, other = opened("m.db"), opened("n.db")
-    for each in (memory, other):
-        filled(each, tmp_path)
+def test_an_import_adds_no_passages_of_an_already_ingested_document(memory, opened, tmp_path):
+    other = opened("n.db")
+    filled(other, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
     before = other.store.count(namespace=store_namespace("", "documents", "guide"))
     for trust in (None, "user"):
@@ -1119,9 +1130,7 @@ def test_an_import_adds_no_passages_of_an_already_ingested_document(opened, tmp_
         assert other.store.count(namespace=store_namespace("", "documents", "guide")) == before
 
 
-def test_an_import_adds_no_copy_of_a_document_under_another_name(opened, tmp_path):
-    memory = opened()
-    filled(memory, tmp_path)
+def test_an_import_adds_no_copy_of_a_document_under_another_name(memory, tmp_path):
     lines = exported(memory, tmp_path / "a.jsonl").splitlines(keepends=True)
     renamed = [line.replace(b'"source": "tower.md", "location"', b'"source": "t.md", "location"') for line in lines]
     (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(renamed)))
@@ -1131,9 +1140,7 @@ def test_an_import_adds_no_copy_of_a_document_under_another_name(opened, tmp_pat
 
 
 @pytest.mark.parametrize("mode", ["merge", "upsert"])
-def test_an_import_does_not_restore_a_removed_document(opened, tmp_path, mode):
-    memory = opened()
-    filled(memory, tmp_path)
+def test_an_import_does_not_restore_a_removed_document(memory, tmp_path, mode):
     exported(memory, tmp_path / "a.jsonl")
     knowledge = KnowledgeBase(memory, collection="guide")
     (document,) = run(knowledge.documents())
@@ -1168,19 +1175,19 @@ def test_concurrent_writes_between_the_batches_of_an_import_are_kept(opened, tmp
 def test_an_interrupted_import_keeps_whole_batches_and_a_second_import_completes_it(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH", 7)
     memory, other = opened("m.db"), opened("n.db")
-    for n in range(30):
-        run(memory.remember(Memory(f"thing {n}", id=f"{n:03}")))
-        run(memory.correct(f"{n:03}", f"thing {n}, put right"))
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:02}") for n in range(15)]))
+    for n in range(15):
+        run(memory.correct(f"{n:02}", f"thing {n}, put right"))
     first = exported(memory, tmp_path / "a.jsonl")
 
     def breaks(done, total):
-        if done > 80:
+        if done > 25:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(other.import_(tmp_path / "a.jsonl", trust="user", on_progress=breaks))
     present = run(other.list(limit=100))
-    assert 0 < len(present) < 30
+    assert 0 < len(present) < 15
     assert all(len(run(other.history(each.id))) == 2 for each in present)
     (begun,) = [each for each in run(other.operations(limit=500)) if each.kind == "import"]
     assert {change.id for change in begun.changes} == {each.id for each in present}

@@ -59,6 +59,7 @@ class TestFunctionOfMany(FunctionContract):
 
 
 class TestFunctionOfOne(FunctionContract):
+    many_texts = 100  # each is a call
     takes, function = "text", staticmethod(one)
 
 
@@ -67,6 +68,7 @@ class TestAwaitedFunctionOfMany(FunctionContract):
 
 
 class TestAwaitedFunctionOfOne(FunctionContract):
+    many_texts = 100
     takes, function = "text", staticmethod(one_later)
 
 

@@ -1,6 +1,6 @@
 """Conversation history, in memory and in the file: the contract, and the fields of its rows.
 
-Inner part, on no face: ``tellback.memory.history.protocol``.
+Inner parts, on no face: ``tellback.memory.history.protocol``, ``tellback.vectorstore.sqlite.salvage``.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tellback.memory import ArgumentError, DatabaseHistory, DocumentBlock, InMem
 from tellback.memory.history.protocol import HistoryRow
 from tellback.memory.testing import HistoryStorageContract
 from tellback.vectorstore import DamageError
-from tellback.vectorstore.sqlite import SqliteDatabase
+from tellback.vectorstore.sqlite import SqliteDatabase, salvage
 from tests.support.clocks import TickingClock
 from tests.support.own_history import ListHistory
 
@@ -268,7 +268,8 @@ def test_verify_finds_a_reusable_sequence_number_and_rebuild_repairs_it(tmp_path
     database.close()
 
 
-def test_salvage_saves_every_message_that_is_whole(tmp_path):
+def test_salvage_saves_every_message_that_is_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(salvage, "_FEW_KEYS", 100)
     path = damaged(tmp_path, "UPDATE history_messages SET message = '{}' WHERE sequence = 1")
     database = SqliteDatabase(path)
     DatabaseHistory(database)

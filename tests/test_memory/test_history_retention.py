@@ -1,7 +1,7 @@
 """Summaries and retention in both histories: the contracts, erasure, damage, kills, and files of an earlier version.
 
 Inner parts, on no face: ``tellback.memory.history.retention``, ``tellback.memory.history.schema``,
-``tellback.memory.history.protocol``.
+``tellback.memory.history.protocol``, ``tellback.vectorstore.sqlite.salvage``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tellback.memory.history.protocol import Summary
 from tellback.memory.history.retention import first_retained, session_cutoff
 from tellback.memory.history.schema import HistoryTables, m001_history_tables
 from tellback.vectorstore import DamageError, Database, Finding
-from tellback.vectorstore.sqlite import SqliteDatabase, salvage_database
+from tellback.vectorstore.sqlite import SqliteDatabase, salvage, salvage_database
 from tests.support.retention_contract import RetentionContract
 from tests.support.summary_contract import SummaryStorageContract
 
@@ -182,7 +182,8 @@ def test_retention_drops_a_damaged_message_when_others_are_appended(tmp_path: Pa
         assert [item.message.text for item in asyncio.run(history.load("s"))] == ["c", "d"]
 
 
-def test_salvage_saves_summaries_and_bounds(tmp_path: Path) -> None:
+def test_salvage_saves_summaries_and_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(salvage, "_FEW_KEYS", 100)
     with SqliteDatabase(tmp_path / "m.db") as database:
         history = DatabaseHistory(database, retention=Retention(messages=2, unremembered="keep"))
         summed_up(history)
@@ -267,6 +268,7 @@ def test_a_retention_limit_holds_for_histories_opened_without_retention(tmp_path
         assert [item.message.text for item in asyncio.run(DatabaseHistory(database).load("s"))] == ["b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["replace", "clear"])
 def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_path: Path, what: str) -> None:
     code = """
@@ -295,6 +297,7 @@ def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_p
         assert database.verify() == []
 
 
+@pytest.mark.slow
 def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_path: Path) -> None:
     code = """
         import asyncio, sys
@@ -321,6 +324,7 @@ def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_pa
         assert database.verify() == []
 
 
+@pytest.mark.slow
 def test_concurrent_processes_keep_the_retention_limit_and_share_no_sequence_number(tmp_path: Path) -> None:
     code = """
         import asyncio, sys

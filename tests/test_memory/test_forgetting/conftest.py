@@ -9,6 +9,7 @@ import pytest
 
 from tellback.memory import Embedder, LongTermMemory
 from tests.support.forgetting import STORES, SettableClock, memory_on, write_notes
+from tests.support.slow import first_fast
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def embedder() -> Embedder | None:
     return None
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=first_fast(STORES))
 def memory(
     request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock, embedder: Embedder | None
 ) -> Iterator[LongTermMemory]:

@@ -59,20 +59,20 @@ def everything(memory, namespace):
     )
 
 
-@pytest.mark.parametrize("namespace", ["", "ann", "a/b %c"])
-def test_forgetting_a_namespace_erases_all_of_it_and_touches_no_other_namespace(memory, namespace):
-    others = [name for name in ("", "ann", "ann ", "a/b %c", "a") if name != namespace]
-    filled(memory, namespace)
-    for other in others:
-        filled(memory, other)
-    before = [everything(memory, other) for other in others]
-    receipt = run(memory.forget_namespace(namespace))
-    assert receipt.whole
-    assert (len(receipt.memories), receipt.versions, receipt.messages) == (3, 1, 2)
-    assert receipt.parts["operations"] == 5
-    assert receipt.parts["held"] == 1
-    assert everything(memory, namespace) == ({}, [], [], [])
-    assert [everything(memory, other) for other in others] == before
+def test_forgetting_a_namespace_erases_all_of_it_and_touches_no_other_namespace(memory):
+    others = ["", "ann", "ann ", "a/b %c", "a"]
+    for name in others:
+        filled(memory, name)
+    for namespace in ("", "ann", "a/b %c"):
+        others.remove(namespace)
+        before = [everything(memory, other) for other in others]
+        receipt = run(memory.forget_namespace(namespace))
+        assert receipt.whole
+        assert (len(receipt.memories), receipt.versions, receipt.messages) == (3, 1, 2)
+        assert receipt.parts["operations"] == 5
+        assert receipt.parts["held"] == 1
+        assert everything(memory, namespace) == ({}, [], [], [])
+        assert [everything(memory, other) for other in others] == before
 
 
 def test_a_dry_run_of_forgetting_a_namespace_counts_the_same_and_changes_nothing(memory):
@@ -118,12 +118,12 @@ def test_erasers_of_a_forgotten_namespace_get_every_text_and_then_the_everything
 
 
 def test_a_forgotten_namespace_of_several_pages_leaves_no_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr(entry_store, "ERASED_PAGE_SIZE", 256)
+    monkeypatch.setattr(entry_store, "ERASED_PAGE_SIZE", 16)
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=lambda: NOW)
     filled(memory, "ann")
-    run(memory.remember_many((f"thing {n}" for n in range(600)), namespace="ann"))
+    run(memory.remember_many((f"thing {n}" for n in range(40)), namespace="ann"))
     receipt = run(memory.forget_namespace("ann"))
-    assert len(receipt.memories) == 603
+    assert len(receipt.memories) == 43
     assert run(memory.verify_forgotten(receipt, list(WORDS))).gone
     run(memory.close())
     content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
