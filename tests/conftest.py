@@ -5,6 +5,7 @@ Inner part, on no face: ``tellback.memory.embedders.e5_encoder``.
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import re
@@ -12,7 +13,7 @@ import shutil
 import signal
 import socket
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import count
@@ -80,6 +81,17 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_RAM_DISK))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage, and leave what was collected out of every later look."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -12,6 +12,7 @@ import pytest
 import tellback
 
 ROOT = Path(tellback.__file__).parent
+pytestmark = pytest.mark.slow
 CHECKOUT = pytest.mark.skipif(not (ROOT / "tellback.py").exists(), reason="the installed package has no other names")
 
 

@@ -94,6 +94,7 @@ def test_an_error_can_be_caught_without_arrays_and_databases(face: str) -> None:
     assert not [name for name in ("apsw", "numpy", "Stemmer", "pydantic") if f"'{name}'" in run.stdout]
 
 
+@pytest.mark.slow
 def test_an_agent_can_be_imported_without_arrays_clients_and_databases() -> None:
     code = "import sys; from tellback.agent import Agent; print(sorted({name.split('.')[0] for name in sys.modules}))"
     run = subprocess.run(
@@ -103,6 +104,7 @@ def test_an_agent_can_be_imported_without_arrays_clients_and_databases() -> None
     assert not [name for name in ("apsw", "httpx", "numpy", "rich", "Stemmer", "typer") if f"'{name}'" in run.stdout]
 
 
+@pytest.mark.slow
 def test_a_plain_recall_needs_neither_pydantic_nor_the_library_for_command_lines(tmp_path: Path) -> None:
     memory = open_memory(tmp_path / "m.db", choose_local=False)
     run_sync(memory.remember("We adopted a cat called Miso."))

@@ -115,6 +115,7 @@ def without_descriptions(value: Any) -> Any:
 CONSTRAINTS = ("minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "pattern", "multipleOf", "maxItems")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_schemas_are_made_strict_as_the_official_sdks_do(kind: Any) -> None:
     strict = pytest.importorskip("openai.lib._pydantic").to_strict_json_schema

@@ -186,6 +186,7 @@ def test_beir_is_read_with_its_grades_and_refused_with_other_columns(tmp_path: P
         read_data(f"beir={tmp_path}")
 
 
+@pytest.mark.slow
 def test_the_hands_have_gold_stale_and_the_answers_of_their_facts() -> None:
     data = read_data("hands")
     asked = data.questions["hand-01/q001"]

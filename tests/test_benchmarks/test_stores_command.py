@@ -96,6 +96,7 @@ def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clustered, "_WORDS", 4_000)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_words")
 def test_the_guard_of_namespaces_measures_one_alone_and_among_others(tmp_path: Path) -> None:
     times = guards.namespaces(tmp_path, 30, seed=2)

@@ -27,6 +27,7 @@ def test_a_write_of_one_process_is_visible_to_the_next_call_of_another(campaign:
     assert campaign.run(hand_over, folder=str(tmp_path), times=campaign.size(20, 100))["broken"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", first_fast(["sound", "numpy"]))
 def test_threads_share_a_store(store: str, campaign: Campaign, tmp_path: Path) -> None:
     for seed in campaign.seeds(5):

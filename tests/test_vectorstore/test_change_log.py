@@ -16,7 +16,7 @@ SPACE = Space("toy", 4)
 KEPT = 1000
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
+@pytest.fixture(params=first_fast(["sqlite", "numpy"]))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
     url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/log.db"
     opened = open_store(url, space=SPACE)

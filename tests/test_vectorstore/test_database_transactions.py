@@ -20,13 +20,14 @@ from tellback.vectorstore import (
     VectorStoreError,
 )
 from tellback.vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from tests.support.homes import SERVER_HOME
 
 
 def m001_t(connection):
     connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
 
 
-@pytest.fixture(params=["file", "memory", "server"])
+@pytest.fixture(params=["file", "memory", pytest.param("server", marks=SERVER_HOME.marks)])
 def database(request, tmp_path):
     with new_database(request, tmp_path) as opened:
         opened.attach(TableComponent("t", [m001_t], ["t"]))

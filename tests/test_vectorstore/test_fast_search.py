@@ -30,7 +30,7 @@ from tests.support.store_parity import check_parity
 
 DIMENSION = 24
 ROWS = 3000
-ENGINES = ("numpy", "sqlite")
+ENGINES = first_fast(["sqlite", "numpy"])
 
 
 @pytest.fixture

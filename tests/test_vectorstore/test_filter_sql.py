@@ -20,6 +20,7 @@ from tellback.vectorstore.sqlite.filter_sql import (
     filter_to_sql,
     register_filter_function,
 )
+from tests.support.homes import SERVER_HOME
 from tests.support.slow import first_fast
 
 FIELDS = [
@@ -85,7 +86,7 @@ metadatas = st.dictionaries(fields | st.just("n\0ul"), values, max_size=4)
 askable = fields.filter(lambda name: not name.startswith("$"))
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", SERVER_HOME])
 def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
     columns = "(key INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, metadata TEXT NOT NULL) STRICT"
     if request.param == "sqlite":

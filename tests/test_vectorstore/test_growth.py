@@ -59,6 +59,7 @@ def sizes(tmp_path: Path) -> tuple[SqliteStore, SqliteStore]:
     return filled(tmp_path / "small.db", 200), filled(tmp_path / "large.db", 6000)
 
 
+@pytest.mark.slow
 def test_an_upsert_takes_as_many_sqlite_steps_in_a_large_store_as_in_a_small(
     sizes: tuple[SqliteStore, SqliteStore],
 ) -> None:
@@ -70,6 +71,7 @@ def test_an_upsert_takes_as_many_sqlite_steps_in_a_large_store_as_in_a_small(
     assert grows_little(*(steps(store, write(store)) for store in sizes))
 
 
+@pytest.mark.slow
 def test_opening_a_view_takes_as_many_sqlite_steps_in_a_large_store_as_in_a_small(
     sizes: tuple[SqliteStore, SqliteStore],
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_search_after_a_write_reads_only_that_write(sizes: tuple[SqliteStore, 
     assert grows_little(*(steps(store, follow(store)) for store in sizes))
 
 
+@pytest.mark.slow
 def test_a_namespace_costs_the_same_beside_many_others(tmp_path: Path) -> None:
     alone, crowded = filled(tmp_path / "alone.db", 100, "mine"), filled(tmp_path / "crowded.db", 100, "mine")
     with crowded.transaction():

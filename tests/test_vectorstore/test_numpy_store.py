@@ -8,6 +8,7 @@ from tellback.vectorstore import Entry, NumpyStore, Space, VectorStore
 from tellback.vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
 
+@pytest.mark.slow  # of a store of this kind, the one in a file is daily
 class TestNumpyStore(VectorStoreContract, FilterContract, LifecycleContract):
     persists = True
 

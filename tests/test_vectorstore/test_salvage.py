@@ -21,6 +21,7 @@ from tellback.vectorstore import (
     open_store,
     salvage_store,
 )
+from tests.support.slow import first_fast
 
 SPACE, NEXT = Space("toy", 2), Space("next", 3)
 
@@ -65,13 +66,15 @@ def test_salvaging_an_intact_file_saves_every_entry_and_its_space_migration(path
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "UPDATE store_facts SET value = 'no json' WHERE name = 'fields'",
-        "DELETE FROM store_facts WHERE name = 'analyser'",
-        "UPDATE namespaces SET name = CAST(x'ff' AS TEXT) WHERE name = 'other'",
-        "DELETE FROM components",
-        "UPDATE components SET name = 'what damage left'",
-    ],
+    first_fast(
+        [
+            "UPDATE store_facts SET value = 'no json' WHERE name = 'fields'",
+            "DELETE FROM store_facts WHERE name = 'analyser'",
+            "UPDATE namespaces SET name = CAST(x'ff' AS TEXT) WHERE name = 'other'",
+            "DELETE FROM components",
+            "UPDATE components SET name = 'what damage left'",
+        ]
+    ),
 )
 def test_a_damaged_file_beyond_opening_is_salvaged_and_left_unchanged(
     statement: str, path: Path, tmp_path: Path
