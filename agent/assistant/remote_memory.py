@@ -6,6 +6,7 @@ What it does not have raises ``UnsupportedError``: the machine of the server doe
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from tellback.memory import RecallOptions
     from tellback.vectorstore import VectorStore
 
+_log = logging.getLogger(__name__)
 _API: Final = "/api/v1"
 _MOST: Final = 1_000
 _PROMPT_CHARACTERS: Final = 8_000
@@ -350,9 +352,12 @@ class RemoteGiven:
         self._memory = memory
 
     def record(self, namespace: str, scores: Mapping[str, float], *, client: str, session: str, prompt: str) -> None:
-        """As ``GivenLog.record``."""
+        """As ``GivenLog.record``; where the server is gone by then, a warning is logged here, and the answer stands."""
         body = {"scores": scores, "client": client, "session": session, "prompt": prompt[:_PROMPT_CHARACTERS]}
-        self._permitted("", body, namespace)
+        try:
+            self._permitted("", body, namespace)
+        except (RemoteError, HttpError) as error:
+            _log.warning("what a prompt was given is not logged: %s", error)
 
     def recent(self, namespace: str, limit: int = 20, *, before: str | None = None) -> Sequence[GivenItem]:
         """As ``GivenLog.recent``."""
@@ -387,6 +392,8 @@ class RemoteTombstones:
 
     def words_at(self, namespace: str, text: str) -> datetime | None:
         """As ``Tombstones.words_at``; it waits for the answer."""
+        if not text:
+            return None
         time: Any = run_sync(self._memory.call("POST", "/forgotten", {"text": text}, namespace=namespace))
         return time and datetime.fromisoformat(time)
 

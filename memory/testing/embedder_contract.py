@@ -28,7 +28,7 @@ SHORT_TEXTS = (
     "Grüße aus Köln, 😀!",
     "NUL \0 inside",
 )
-TEXTS = (*SHORT_TEXTS, "word " * 2000)
+TEXTS = (*SHORT_TEXTS[:-1], "word " * 2000, SHORT_TEXTS[-1])
 BLANK = ("", " ", "\n\t\u2003")
 
 
@@ -63,7 +63,7 @@ class EmbedderContract:
     def test_a_text_has_the_same_vector_alone_and_in_a_batch_of_any_order(self, embedder: Embedder) -> None:
         alone = np.concatenate([_embed(embedder, [text]) for text in TEXTS])
         assert np.allclose(_embed(embedder, TEXTS), alone, atol=1e-5)
-        assert np.allclose(_embed(embedder, SHORT_TEXTS[::-1]), alone[: len(SHORT_TEXTS)][::-1], atol=1e-5)
+        assert np.allclose(_embed(embedder, SHORT_TEXTS[::-1]), np.delete(alone, -2, axis=0)[::-1], atol=1e-5)
 
     def test_many_texts_are_all_embedded(self, embedder: Embedder) -> None:
         texts = [f"note number {number}" for number in range(self.many_texts)]

@@ -15,8 +15,8 @@ from tellback.agent.durable import AGENT_RUN, DurableRun, run_handler
 from tellback.agent.testing import Reply, ScriptedProvider
 from tellback.memory import HashingEmbedder, LongTermMemory, open_memory, run_sync
 from tellback.memory.jobs import Jobs, JobWorker
+from tests.support.homes import SERVER_HOME
 from tests.support.postgres import PostgresServer
-from tests.support.slow import first_fast
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ KILLED = """
 """
 
 
-@pytest.fixture(params=first_fast(["file", "server"]))
+@pytest.fixture(params=["file", SERVER_HOME])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "file":
         return str(tmp_path / "m.db")

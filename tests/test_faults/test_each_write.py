@@ -27,7 +27,7 @@ from tests.test_faults.tried_on import HISTORY, turn
 from tests.test_faults.write_paths import APART, PATHS, WritePath
 
 _MEMORY = Path("/dev/shm")
-FAST = ("remember a turn", "correct", "forget")
+FAST = ("remember a turn", "correct", "forget", "import what is other", "switch")
 each_path = pytest.mark.parametrize(
     "path",
     [pytest.param(path, marks=() if path.name in FAST else pytest.mark.slow) for path in PATHS],
@@ -99,7 +99,7 @@ def test_opening_beside_an_in_memory_store_remembers_history_messages_not_yet_re
 def test_a_process_killed_after_any_commit_leaves_each_write_whole_or_absent(
     campaign: Campaign, tmp_path: Path
 ) -> None:
-    names = [path.name for path in PATHS] if campaign.full else [*FAST, "import what is other", "switch"]
+    names = [path.name for path in PATHS] if campaign.full else list(FAST)
     report = campaign.run(killed_at_each_commit, folder=str(tmp_path), names=names)
     assert report["broken"] == []
     assert report["kills"] >= 2 * len(names)

@@ -60,7 +60,7 @@ def memory(tmp_path_factory):
     run_sync(opened.close())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def entries(memory):
     """The entries of the memory before the first evaluation."""
     return list(memory.store.scan(namespace="/conversation"))

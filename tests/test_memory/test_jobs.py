@@ -17,8 +17,8 @@ import pytest
 from tellback.memory import ArgumentError, HashingEmbedder, KnowledgeBase, LongTermMemory, open_memory, run_sync
 from tellback.memory.jobs import ClaimedJob, JobLost, Jobs, JobState, JobWorker, memory_handlers
 from tellback.vectorstore import Database, TableComponent
+from tests.support.homes import SERVER_HOME
 from tests.support.postgres import PostgresServer
-from tests.support.slow import first_fast
 
 
 def m001_effects(connection: Any) -> None:
@@ -214,7 +214,7 @@ def test_a_worker_keeps_the_lease_of_long_work_and_gives_back_what_it_cannot_end
     assert claimed_by(jobs, "next").job.attempts == 1
 
 
-@pytest.fixture(params=first_fast(["file", "server"]))
+@pytest.fixture(params=["file", SERVER_HOME])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "file":
         return str(tmp_path / "m.db")

@@ -684,7 +684,7 @@ def test_an_embedder_needs_the_space_of_a_data_only_store():
         LongTermMemory(DataOnlyStore(open_store("numpy:")), embedder=Toy())
 
 
-def test_an_acknowledged_turn_survives_a_kill_and_complete_remembers_the_rest(tmp_path):
+def test_an_acknowledged_turn_is_in_the_files_that_a_kill_leaves_and_complete_remembers_the_rest(tmp_path):
     killed = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'killed.db'}"))
     run(killed.remember_turn("s", [Message.user("kept")]))
     killed.conversations.rows.append("s", [Message.user("not yet a memory")])

@@ -466,7 +466,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
         subject=draw(st.sampled_from(["", "ana", "mother"])),
         disabled=bool(bits & 4),
-        demotion=bits >> 3 & 1,
+        demotion=(bits >> 3) % 3,
         trust=bits >> 4 & 3,
         line=draw(st.sampled_from(["", "spare key: keeper", "car: colour"])),
         occurred_at=moment,

@@ -309,6 +309,13 @@ def test_bad_input_is_one_clear_line_and_changes_nothing(
     assert state(folder) == before
 
 
+@pytest.mark.slow
+def test_bad_input_of_a_process_is_one_line_and_its_exit_code(tmp_path: Path) -> None:
+    done = tellback(tmp_path / "none.db", "recall", "x")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert "no memory is here yet" in done.stderr
+
+
 def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: CommandLine, folder: Path) -> None:
     (folder / "latin.txt").write_bytes("Der Fluss ist hier 40 m breit; Größe des Boots: 4 m².".encode("cp1252"))
     done = kept("--memory", "encodings.db", "ingest", "latin.txt")
