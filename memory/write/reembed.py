@@ -182,7 +182,8 @@ class Reembedding:
         self, store: LifecycleStore, space: Space, probes: ProbeVectors, begin: Callable[[Space], None]
     ) -> None:
         with store.transaction():
-            begin(space)
+            if store.recorded_space() != space:  # else another process has switched to it meanwhile
+                begin(space)
             self.embedding.probes.put(space.fingerprint, probes)
 
 

@@ -254,6 +254,10 @@ async def test_conversations_and_documents_are_read_page_by_page_asked_and_remov
         (session,) = (await client.get(f"{API}/sessions", params={"about": "bicycle"})).json()
         first = (await client.get(f"{API}/sessions/bicycle/turns", params={"limit": 1})).json()
         second = (await client.get(f"{API}/sessions/bicycle/turns", params={"after": first["next"]})).json()
+        half = b'{"messages": [{"role": "user", "blocks": [{"type": "text", "text": "half \\ud83d"}]}]}'
+        refused = await client.post(
+            f"{API}/sessions/bicycle/turns", content=half, headers={"Content-Type": "application/json"}
+        )
         files = [("files", (f"{n}.md", f"# Bridge {n}\n\nBridge {n} was opened in 193{n}.".encode())) for n in range(3)]
         events = await client.post(f"{API}/documents", files=files, headers={"Accept": "text/event-stream"})
         asked = (await client.post(f"{API}/documents/ask", json={"question": "When was bridge 2 opened?"})).json()
@@ -262,6 +266,7 @@ async def test_conversations_and_documents_are_read_page_by_page_asked_and_remov
         left = [document["source"] for document in (await client.get(f"{API}/documents")).json()]
     assert session["session"] == "bicycle"
     assert first["turns"][0]["text"] == "My bicycle has the frame number 4711."
+    assert (refused.status_code, "messages[0]" in refused.json()["detail"]) == (422, True), refused.text
     assert [turn["role"] for turn in second["turns"]] == ["assistant"]
     assert events.text.count("event: document") == 3
     assert [line["source"] for line in _last(events)["documents"]] == ["0.md", "1.md", "2.md"]

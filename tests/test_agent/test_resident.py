@@ -197,6 +197,14 @@ def test_a_resident_of_another_version_withdraws_at_once(resident: Resident) -> 
     assert resident.stop() == "its code was changed"
 
 
+def test_a_resident_of_changed_code_is_in_no_report(resident: Resident, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tellback.agent.assistant.cli.resident import resident_reports
+
+    assert [report["pid"] for report in resident_reports()] == [os.getpid()]
+    monkeypatch.setattr("tellback.agent.assistant.server.resident.file_stamp", lambda file: "another")
+    assert [*resident_reports()] == []
+
+
 def test_a_resident_ends_when_idle_or_without_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = Resident(idle=0.0)
     assert idle.wait() == "idle"

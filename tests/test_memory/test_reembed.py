@@ -1,6 +1,6 @@
 """Re-embedding a memory: beside the vectors in use, resumable, switched or aborted in one call.
 
-Inner parts, on no face: ``tellback.memory.embedders.probe_pairs``.
+Inner parts, on no face: ``tellback.memory.embedders.probe_pairs``, ``tellback.memory.write.reembed``.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tellback.memory import (
 )
 from tellback.memory.embedders.probe_pairs import PROBE_TEXTS
 from tellback.memory.internals import CONVERSATION, PROBES, Embeddings, ReembeddingProgress, store_namespace
+from tellback.memory.write.reembed import Reembedding
 from tellback.vectorstore import SpaceNotReady, UnsupportedError, open_store
 from tests.support.slow import first_fast
 
@@ -466,6 +467,26 @@ def test_two_concurrent_reembeddings_of_one_file_both_succeed_without_wrong_vect
     assert wrong(item, models[0]) == []
     for memory in (item, other):
         assert run(memory.remember("after")).deferred is None
+        run(memory.close())
+
+
+def test_a_reembedding_is_done_where_another_one_of_the_file_switches_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item, other = opened(tmp_path, Model()), opened(tmp_path, Model())
+    filled(item, 3)
+    target = Reembedding._target
+
+    def overtaken(self: Reembedding, *arguments: Any, **options: Any) -> Any:
+        chosen = target(self, *arguments, **options)
+        monkeypatch.undo()
+        run(other.reembed(Model("new", 48)))
+        return chosen
+
+    monkeypatch.setattr(Reembedding, "_target", overtaken)
+    assert run(item.reembed(Model("new", 48))).switched
+    assert wrong(item, Model("new", 48)) == []
+    for memory in (item, other):
         run(memory.close())
 
 

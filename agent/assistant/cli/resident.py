@@ -32,9 +32,11 @@ def resident_reports(kind: str = "status") -> Iterator[dict[str, Any]]:
         if connection is None:
             continue
         try:
-            _, report = wire.ask(connection, f"/{kind}", {})
+            status, report = wire.ask(connection, f"/{kind}", {})
         except wire.WireError:
-            report = {"outcome": "no answer"}
+            status, report = 200, {"outcome": "no answer"}
+        if status != 200:
+            continue  # its code was changed, as by an upgrade: it ends
         yield {**report, "socket": path}
 
 

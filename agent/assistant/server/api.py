@@ -658,7 +658,7 @@ async def turns(
 @router.post("/sessions/{session}/turns")
 async def add_turns(opened: WrittenConversations, session: str, body: NewTurns) -> TurnReports:
     """Append messages to a conversation and remember what was said, in one step; *used* are ids of an answer."""
-    size = sum(len(message.text.encode()) for message in body.messages)
+    size = sum(len(message.text.encode(errors="replace")) for message in body.messages)
     async with opened.desk.taking(memories=len(body.messages), bytes=size):
         reports = await opened.memory.remember_turn(session, body.messages, namespace=opened.namespace, used=body.used)
     return TurnReports(reports=[ReportItem.of(report) for report in reports])
