@@ -208,7 +208,7 @@ def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(
     memory = opened(path)
     waiting = turns(60, rng)
     items: list[str] = []
-    for _ in range(40):
+    for _ in range(30):
         step = rng.random()
         if step < 0.35 and waiting:
             batch = [waiting.pop(rng.randrange(len(waiting))) for _ in range(min(len(waiting), rng.randint(1, 7)))]

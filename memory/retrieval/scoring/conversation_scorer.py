@@ -130,7 +130,7 @@ def score_conversation(
     parts = features.parts(settings, query.profile)
     parts["asked"] = parts["asked"] * _answered_question_scores(query, features, parts)
     if features.told.any() and not features.told.all():
-        parts["talk"] = _beside_notes(features, parts, settings, query.profile)
+        parts["talk"] = _beside_notes(features, ids, parts, settings, query.profile)
     for name, reorder in REORDERINGS.items():
         change = reorder(query, rows, sum_features(parts, len(ids)))
         if change is not None:
@@ -175,17 +175,21 @@ def conversation_features(query: NamespaceQuery, rows: Rows) -> ConversationFeat
 
 
 def _beside_notes(
-    features: ConversationFeatures, parts: Mapping[str, Floats], settings: RecallSettings, profile: EmbedderProfile
+    features: ConversationFeatures,
+    ids: Sequence[str],
+    parts: Mapping[str, Floats],
+    settings: RecallSettings,
+    profile: EmbedderProfile,
 ) -> Floats:
     """Return what turns of a talk between people gain so that their scores can stand beside those of notes.
 
     The weights of both differ too much to be compared. Scored as notes, the turns have places among them: these they
-    share out, the best of the talk takes the best place.
+    share out, the best of the talk takes the best place, of equals the one with the lowest id.
     """
     talk, own = np.flatnonzero(~features.told), sum_features(parts, len(features.rows))
     as_notes = {"cosine": profile.notes, **settings.told}
     places = sum(weight * features.columns[name][talk] for name, weight in as_notes.items())
-    gained, best_first = np.zeros(len(own)), talk[np.argsort(-own[talk], kind="stable")]
+    gained, best_first = np.zeros(len(own)), sorted(talk.tolist(), key=lambda i: (-own[i], ids[i]))
     gained[best_first] = np.sort(places)[::-1] - own[best_first]
     return gained
 
