@@ -35,6 +35,7 @@ from tellback.memory import (
 from tellback.memory.http import HttpClient, HttpError, Timeouts
 from tellback.memory.internals import (
     Conflict,
+    KnownPerson,
     MemoryHistory,
     MemoryPage,
     Operation,
@@ -49,7 +50,7 @@ from tellback.vectorstore import UnsupportedError, open_store
 
 if TYPE_CHECKING:
     from tellback.memory import RecallOptions
-    from tellback.vectorstore import VectorStore
+    from tellback.vectorstore import Filter, VectorStore
 
 _log = logging.getLogger(__name__)
 _API: Final = "/api/v1"
@@ -184,6 +185,12 @@ class RemoteMemory:
         """As ``LongTermMemory.profile``."""
         told = await self.call("POST", "/profile", selected, namespace=namespace)
         return Profile(tuple(map(_entry, told["known"])), told["omitted"])
+
+    async def people(self, *, namespace: str = "", where: Filter | None = None) -> Sequence[KnownPerson]:
+        """As ``LongTermMemory.people``; *where* leaves out what is sensitive."""
+        told: Any = await self.call("GET", "/people", namespace=namespace)
+        people = [KnownPerson(**{**person, "memory": memory_value(person["memory"])}) for person in told]
+        return [person for person in people if where is None or not person.memory.sensitive]
 
     async def correct(self, id: str, text: str, *, namespace: str = "", **fields: Any) -> Report:
         """As ``LongTermMemory.correct``."""

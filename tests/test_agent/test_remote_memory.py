@@ -72,6 +72,9 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     found = tellback("recall", "Where does Ana live?")
     asked = tellback("ask", "Where does Ana live?")
     tellback("correct", kept["id"], "My sister Ana lives in Braga.")
+    people = tellback("memories", "people")["people"]
+    split = tellback("memories", "people", "split", "Ana", "my sister")
+    left = tellback("memories", "people")["people"]
     listed = tellback("memories", "list")
     shown = tellback("memories", "show", kept["id"][-5:])
     counted = tellback("memories", "stats")
@@ -84,7 +87,9 @@ def test_commands_work_over_the_address_of_a_server_as_over_a_file(address: str,
     assert [hit["text"] for hit in found["hits"]] == ["My sister Ana lives in Porto."]
     assert "Porto" in asked["answer"]
     assert [memory["text"] for memory in listed["memories"]] == ["My sister Ana lives in Braga."]
-    assert (shown["id"], shown["revision"], counted["memories"]) == (kept["id"], 2, 1)
+    assert [(one["name"], one["role"], one["memory"]["id"]) for one in people] == [("Ana", "my sister", kept["id"])]
+    assert (split["code"], left) == (0, [])
+    assert (shown["id"], shown["revision"], counted["memories"]) == (kept["id"], 3, 1)
     assert forgotten["code"] == 0
     assert gone["hits"] == []
     assert (ingested["code"], "documents: the memory is on a server" in ingested["err"]) == (3, True)
