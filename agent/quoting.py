@@ -42,7 +42,8 @@ def is_question(text: str) -> bool:
 _WHOLE_LENGTH = 240
 """Characters up to which a memory is quoted whole; of a longer one, only the sentence that answers."""
 _CERTAIN_SCORE_SHARE = 0.8
-"""Share of the best score from which an item of another source is quoted beside the best."""
+"""Share of the best score from which an item of another source is quoted beside the best, and another memory where several
+things are asked for: for the open hands as many as by words in common with the question, and a third more of them right."""
 _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
 _NEARLY_AS_GOOD = 0.05
@@ -179,8 +180,9 @@ class QuoteSelector:
         if first.lane == "documents":  # where something is listed there, one place has the list
             others = [item for item in others if item.score >= certain]
         if lexicon.asks_several.search(question) and not counts:
-            most = min(self._quotes, _LISTED_PASSAGES) if first.lane == "documents" else self._quotes
-            return others[: most - 1]
+            if first.lane == "documents":
+                return others[: min(self._quotes, _LISTED_PASSAGES) - 1]
+            return [item for item in near if item.score >= certain][: self._quotes - 1]
         return [item for item in others if item.lane != first.lane and item.score >= certain][
             : min(1, self._quotes - 1)
         ]
