@@ -42,8 +42,8 @@ def is_question(text: str) -> bool:
 _WHOLE_LENGTH = 240
 """Characters up to which a memory is quoted whole; of a longer one, only the sentence that answers."""
 _CERTAIN_SCORE_SHARE = 0.8
-"""Share of the best score from which an item of another source is quoted beside the best, and another memory where several
-things are asked for: for the open hands as many as by words in common with the question, and a third more of them right."""
+"""Share of the best score from which an item of another source is quoted beside the best; and another memory,
+where several things are asked for."""
 _COMPARED_PASSAGES = 5
 """Best passages whose sentences compete for the quote."""
 _NEARLY_AS_GOOD = 0.05
