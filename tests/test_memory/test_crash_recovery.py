@@ -1,6 +1,6 @@
 """Messages that memory lacks are remembered as they would have been when they were said: facts, links, turns.
 
-Inner parts, on no face: ``tellback.memory.write.memory_writer``, ``tellback.memory.write.crash_recovery``.
+Inner parts, on no face: ``tellback.memory.write.memory_writer``, and of ``tellback.memory.write`` ``crash_recovery``.
 """
 
 from __future__ import annotations
