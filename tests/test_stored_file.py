@@ -103,6 +103,7 @@ def test_the_record_covers_every_query_and_namespace_of_the_stored_file(
     assert found["namespaces"].keys() == RECORD["namespaces"].keys()
 
 
+@pytest.mark.slow
 def test_reopening_the_stored_file_and_recalling_again_change_nothing(path: Path, tmp_path: Path) -> None:
     for _ in range(2):
         memory = stored.opened(path)

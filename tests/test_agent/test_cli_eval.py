@@ -43,6 +43,7 @@ def asked(path: Path, *words: str) -> int:
     return run_command_line(["--memory", str(path), "eval", *words])
 
 
+@pytest.mark.slow
 def test_eval_json_has_a_line_for_each_way_of_recall_and_kind_of_question(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

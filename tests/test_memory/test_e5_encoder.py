@@ -45,6 +45,7 @@ def encoder() -> E5Encoder:
     return E5Encoder()
 
 
+@pytest.mark.slow
 @needs_weights
 class TestE5Encoder(EmbedderContract):
     many_texts = 60  # more than a batch

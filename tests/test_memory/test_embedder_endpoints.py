@@ -154,6 +154,7 @@ class TestOllamaEmbedder(EmbedderContract):
         return ollama(server)
 
 
+@pytest.mark.slow
 class TestOpenAICompatibleEmbedderInSmallBatches(EmbedderContract):
     many_texts = 100  # more than two requests at each of three times
 

@@ -58,20 +58,24 @@ class TestFunctionOfMany(FunctionContract):
     pass
 
 
+@pytest.mark.slow
 class TestFunctionOfOne(FunctionContract):
     many_texts = 100  # each is a call
     takes, function = "text", staticmethod(one)
 
 
+@pytest.mark.slow
 class TestAwaitedFunctionOfMany(FunctionContract):
     function = staticmethod(many_later)
 
 
+@pytest.mark.slow
 class TestAwaitedFunctionOfOne(FunctionContract):
     many_texts = 100
     takes, function = "text", staticmethod(one_later)
 
 
+@pytest.mark.slow
 class TestFunctionWithMaxTokens(EmbedderContract):
     @pytest.fixture
     def embedder(self) -> FunctionEmbedder:

@@ -81,6 +81,7 @@ def test_metadata_columns_give_no_mask_for_an_undeclared_field() -> None:
     assert columns.mask(filter_tree({"$or": [{"x": 1}, {"z": 1}]}), 1) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(2)))
 def test_metadata_columns_stay_correct_under_added_changed_and_deleted_rows(seed: int) -> None:
     print("seed", seed)

@@ -55,6 +55,7 @@ def test_closest_among_chosen_rows_finds_only_chosen_rows(share: float) -> None:
     assert bits.closest(query, 9, rows).tolist() == plainly_closest(bits, vectors, query, 9, rows.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(5)))
 def test_binary_codes_follow_added_deleted_changed_and_moved_rows(seed: int) -> None:
     print("seed", seed)
