@@ -5,6 +5,7 @@ Inner parts, on no face: ``tellback.memory.codec``, ``tellback.memory.export_imp
 """
 
 import concurrent.futures
+import gc
 import gzip
 import json
 import os
@@ -770,6 +771,7 @@ def damaged(lines, how):
     ],
 )
 def test_a_malformed_export_is_refused_with_its_line_number_and_imports_nothing(unchanged, tmp_path, valid_lines, how):
+    gc.collect()  # else what other tests left may be finalised here, where the stack is full
     other, before = unchanged
     line, data = damaged(valid_lines, how)
     (tmp_path / "bad.jsonl").write_bytes(data)
