@@ -12,7 +12,7 @@ from tellback.vectorstore.types import Entry, Filter, Metadata
 
 @dataclass(frozen=True, slots=True)
 class EntryOutline:
-    """What an entry is beside its vector, of which it has the size alone: 0 bytes where there is none."""
+    """Entry without its vector, of which it has the size alone: 0 bytes where there is none."""
 
     id: str
     text: str

@@ -188,8 +188,8 @@ class RemoteMemory:
 
     async def people(self, *, namespace: str = "", where: Filter | None = None) -> Sequence[KnownPerson]:
         """As ``LongTermMemory.people``; *where* leaves out what is sensitive."""
-        told: Any = await self.call("GET", "/people", namespace=namespace)
-        people = [KnownPerson(**{**person, "memory": memory_value(person["memory"])}) for person in told]
+        listed: Any = await self.call("GET", "/people", namespace=namespace)
+        people = [KnownPerson(**{**person, "memory": memory_value(person["memory"])}) for person in listed]
         return [person for person in people if where is None or not person.memory.sensitive]
 
     async def correct(self, id: str, text: str, *, namespace: str = "", **fields: Any) -> Report:
@@ -406,8 +406,8 @@ class RemoteTombstones:
 
 
 def _message(turn: Mapping[str, Any]) -> StoredMessage:
-    said = {name: turn[name] for name in ("role", "name", "metadata")}
-    message = Message(**said, blocks=(TextBlock(text=turn["text"]),), at=turn["said_at"])
+    fields = {name: turn[name] for name in ("role", "name", "metadata")}
+    message = Message(**fields, blocks=(TextBlock(text=turn["text"]),), at=turn["said_at"])
     return StoredMessage(turn["sequence"], message, datetime.fromisoformat(turn["at"]), turn["memory"])
 
 

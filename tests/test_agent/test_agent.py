@@ -335,7 +335,7 @@ async def test_the_stream_has_events_of_recalled_items_and_stored_reports(memory
 
 
 async def test_a_stream_cancelled_at_any_event_stores_nothing_or_the_whole_turn(memory) -> None:
-    replies = (Reply("Hm", calls=(call("add", a=1, b=2),), piece=1), Reply("3.", piece=1))
+    replies = (Reply("Hm", calls=(call("add", a=1, b=2),), piece=1), Reply("Three.", piece=1))
     total = len([event async for event in Agent(ScriptedProvider(*replies), tools=[add]).stream("1+2?")])
     before, outcomes = asyncio.all_tasks(), set()
     for place in range(total + 2):

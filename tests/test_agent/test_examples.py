@@ -16,7 +16,6 @@ def test_every_example_of_the_agent_is_run_here() -> None:
     assert {path.name for path in (ROOT / "examples").glob("agent_*.py")} == set(EXAMPLE_OUTPUT)
 
 
-@pytest.mark.slow
 @pytest.mark.first_install
 @pytest.mark.parametrize("name", EXAMPLE_OUTPUT)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_write_of_one_process_is_visible_to_the_next_call_of_another(campaign:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", first_fast(["sound", "numpy"]))
+@pytest.mark.parametrize("store", ["sound", "numpy"])
 def test_threads_share_a_store(store: str, campaign: Campaign, tmp_path: Path) -> None:
     for seed in campaign.seeds(5):
         calls = campaign.size(40, 300)

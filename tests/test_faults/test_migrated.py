@@ -44,7 +44,7 @@ def test_a_migration_interrupted_by_power_loss_is_whole_or_absent(campaign: Camp
 
 @pytest.mark.slow
 def test_processes_migrating_one_file_at_once_make_one_migration_copy(campaign: Campaign, tmp_path: Path) -> None:
-    rounds = campaign.size(2, 60)
+    rounds = campaign.size(3, 60)
     report = campaign.run(raced, folder=str(tmp_path), seed=campaign.seed, rounds=rounds, openers=4)
     assert report["broken"] == []
     assert report["copies"] == rounds

@@ -148,19 +148,19 @@ def test_a_daily_backup_is_due_after_a_write_and_once_a_day(path: Path) -> None:
 
 def test_seven_daily_and_four_weekly_backups_are_kept_and_fewer_above_max_bytes(path: Path) -> None:
     memory = filled(path, ATTIC)
-    for day in range(32):
+    for day in range(46):
         os.utime(path, (time.time() + 100 + day,) * 2)
         assert make_daily_backup(path, now=NOON + timedelta(days=day)) is not None
     days = sorted(date.fromisoformat(file.stem) for file in backup_folder(path).glob("*.db"))
-    last = (NOON + timedelta(days=31)).date()
+    last = (NOON + timedelta(days=45)).date()
     assert days[-7:] == [last - timedelta(days=number) for number in range(6, -1, -1)]
     assert len(days) == 9, "the newest of the last four weeks, two of which are among the last days"
     size = max(file.stat().st_size for file in backup_folder(path).glob("*.db"))
     os.utime(path, (time.time() + 900,) * 2)
-    make_daily_backup(path, now=NOON + timedelta(days=32), max_bytes=int(size * 3.5))
+    make_daily_backup(path, now=NOON + timedelta(days=46), max_bytes=int(size * 3.5))
     assert len([*backup_folder(path).glob("*.db")]) == 3
     os.utime(path, (time.time() + 999,) * 2)
-    assert make_daily_backup(path, now=NOON + timedelta(days=33), max_bytes=1000) is None
+    assert make_daily_backup(path, now=NOON + timedelta(days=47), max_bytes=1000) is None
     run_sync(memory.close())
 
 

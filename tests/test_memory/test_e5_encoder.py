@@ -48,8 +48,6 @@ def encoder() -> E5Encoder:
 @pytest.mark.slow
 @needs_weights
 class TestE5Encoder(EmbedderContract):
-    many_texts = 60  # more than a batch
-
     @pytest.fixture
     def embedder(self, encoder: E5Encoder) -> E5Encoder:
         return encoder

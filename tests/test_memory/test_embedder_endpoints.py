@@ -147,8 +147,6 @@ BOTH = pytest.mark.parametrize("make", [ollama, openai])
 
 
 class TestOllamaEmbedder(EmbedderContract):
-    many_texts = 300  # more than two requests
-
     @pytest.fixture
     def embedder(self, server: Server) -> OllamaEmbedder:
         return ollama(server)
@@ -156,8 +154,6 @@ class TestOllamaEmbedder(EmbedderContract):
 
 @pytest.mark.slow
 class TestOpenAICompatibleEmbedderInSmallBatches(EmbedderContract):
-    many_texts = 100  # more than two requests at each of three times
-
     @pytest.fixture
     def embedder(self, server: Server) -> OpenAICompatibleEmbedder:
         return openai(server, batch_texts=16, concurrency=3)

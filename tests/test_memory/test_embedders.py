@@ -117,8 +117,6 @@ class TestLocalEmbedder(EmbedderContract):
 
 
 class TestOpenAICompatibleEmbedder(EmbedderContract):
-    many_texts = 300  # more than two requests
-
     @pytest.fixture
     def embedder(self, server: Asked) -> OpenAICompatibleEmbedder:
         return over_http(server)

@@ -60,7 +60,6 @@ class TestFunctionOfMany(FunctionContract):
 
 @pytest.mark.slow
 class TestFunctionOfOne(FunctionContract):
-    many_texts = 100  # each is a call
     takes, function = "text", staticmethod(one)
 
 
@@ -71,7 +70,6 @@ class TestAwaitedFunctionOfMany(FunctionContract):
 
 @pytest.mark.slow
 class TestAwaitedFunctionOfOne(FunctionContract):
-    many_texts = 100
     takes, function = "text", staticmethod(one_later)
 
 

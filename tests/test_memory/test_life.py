@@ -551,7 +551,7 @@ class LifeOnDisk(Life):
     engine = "sqlite"
 
 
-@pytest.mark.parametrize(("machine", "lives"), first_fast([(LifeOnDisk, 2), (LifeOnDisk, 24), (Life, 16)]))
+@pytest.mark.parametrize(("machine", "lives"), first_fast([(LifeOnDisk, 3), (LifeOnDisk, 24), (Life, 16)]))
 def test_random_memory_operations_agree_with_a_plain_model(
     machine: type[Life], lives: int, request: pytest.FixtureRequest
 ) -> None:

@@ -147,7 +147,7 @@ def test_list_pages_repeat_and_miss_no_entry_under_concurrent_writes(memory, ord
     print("seed", seed)
     chance = random.Random(seed)
     present = set()
-    for _ in range(24):
+    for _ in range(40):
         memory.clock.now = NOW + timedelta(days=chance.randrange(20))
         present.add(keep(memory, f"m{chance.random()}", id=f"{chance.randrange(10**9)}/x"))
     stays, seen, after = set(present), [], None

@@ -73,7 +73,7 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
     store = open_store(url if url == "numpy:" else f"sqlite:///{tmp_path / 'm.db'}")
     async with LongTermMemory(store, clock=lambda: NOW) as memory:
         ids: list[str] = []
-        for step in range(60):
+        for step in range(120):
             what = rng.choice(["add", "add", "pin", "unpin", "correct", "forget", "disable", "enable", "turn"])
             hit = rng.choice(ids) if ids else None
             if what == "add" or hit is None:

@@ -430,7 +430,7 @@ def test_a_warm_recaller_answers_like_a_cold_one_after_any_writes(store: Lifecyc
     rng = np.random.default_rng(seed)
     warm = retriever_of(store)
     pool = [*TALK, *FACTS]
-    for step in range(6):
+    for step in range(12):
         chosen = [pool[position] for position in rng.choice(len(pool), 4, replace=False)]
         if step % 3 == 2:
             store.delete([memory.id for memory in chosen], namespace="/conversation")

@@ -131,7 +131,7 @@ def test_contents_of_other_namespaces_change_neither_scores_nor_confidence(tmp_p
     for held in (alone, among):
         run(held.remember_many(turns(), namespace="ana"))
     before = answers(among)
-    others = [Memory(f"The cello of number {number} is allergic to walnuts.", speaker="Anna") for number in range(40)]
+    others = [Memory(f"The cello of number {number} is allergic to walnuts.", speaker="Anna") for number in range(200)]
     for name in ("bob", "", "ana/x", "ana2"):
         run(among.remember_many(others, namespace=name))
     assert answers(among) == before == answers(alone)

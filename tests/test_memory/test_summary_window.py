@@ -133,12 +133,12 @@ def test_a_stored_summary_is_extended_after_the_file_is_reopened(tmp_path: Path)
 def test_a_summary_window_with_down_to_calls_the_summariser_rarely(history: Any) -> None:
     telling = Telling()
     policy = SummaryWindow(FixedWindow(messages=6), telling, down_to=FixedWindow(messages=2))
-    for number in range(17):
+    for number in range(30):
         said(history, f"{number},")
         found = window(history, policy)
         summary, rest = shown(found)
         assert (summary + " " + rest).replace(" ", "") == "".join(f"{item}," for item in range(number + 1))
-    assert len(telling.asked) == 3
+    assert len(telling.asked) == 5
 
 
 def test_a_summary_stands_between_marks_that_no_message_can_predict(history: Any) -> None:

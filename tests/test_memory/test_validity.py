@@ -174,7 +174,7 @@ def test_expired_disabled_and_invalid_memories_take_no_candidate_places(fields, 
     """More than the searches name as candidates, and each nearer to the question than what is to be found."""
     store, few = open_store("numpy:"), RecallSettings(candidates=3)
     memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW, recall_settings=few)
-    lines = run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", **fields) for n in range(20)))
+    lines = run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", **fields) for n in range(100)))
     rumour = Memory("Where Ana sleeps nobody ever knew, but there is a rumour about a barge.", tags=("this",))
     run_sync(memory.remember(rumour))
     assert [hit.memory.text for hit in run_sync(memory.recall("Where does Ana live?", 1))] == [rumour.text]
@@ -199,7 +199,7 @@ def test_memories_recorded_after_known_at_take_no_candidate_places():
 def test_memories_outside_the_tag_or_scope_filter_take_no_candidate_places(kind):
     store, few = open_store("numpy:"), RecallSettings(candidates=3)
     memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW, recall_settings=few)
-    run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", tags=("other",)) for n in range(20)))
+    run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", tags=("other",)) for n in range(100)))
     rumour = Memory("Where Ana sleeps nobody knew.", tags=("this", "x"), scopes={"project": "ana"})
     run_sync(memory.remember(rumour))
     for options in ({"tags": ["this", "that"]}, {"scopes": {"project": "ana"}}, {"where": {"scope.project": "ana"}}):

@@ -110,7 +110,7 @@ async def test_the_dns_address_that_was_checked_is_connected_to(address, monkeyp
         ("/mail", (302, {"location": "http://127.0.0.1:25/"}, b""), "port 25"),
         ("/file", (301, {"location": "file:///etc/passwd"}, b""), "not of the web"),
         ("/large", (200, {}, b"x" * 2_000_000), "more than the 1 MB"),
-        ("/bomb", (200, {"content-encoding": "gzip"}, gzip.compress(bytes(3_000_000))), "more than the 1 MB"),
+        ("/bomb", (200, {"content-encoding": "gzip"}, gzip.compress(bytes(30_000_000))), "more than the 1 MB"),
         ("/odd", (200, {"content-encoding": "br"}, b"x"), "not asked for"),
         ("/broken", (200, {"content-encoding": "gzip"}, b"x" * 100), "cannot be unpacked"),
     ],

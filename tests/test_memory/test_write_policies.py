@@ -852,7 +852,7 @@ def test_the_near_duplicate_search_equals_comparing_with_every_memory(make, embe
 
 def test_the_near_duplicate_search_of_a_batch_makes_a_constant_number_of_store_calls(make, monkeypatch):
     memory = make(NearDuplicates(), embedder=LetterEmbedder())
-    run_sync(memory.remember_many(f"letter {chr(97 + n % 26) * (n + 1)}" for n in range(20)))
+    run_sync(memory.remember_many(f"letter {chr(97 + n % 26) * (n + 1)}" for n in range(50)))
     asked = []
     for name in ("search", "search_many", "search_text", "view"):
         kept = getattr(type(memory.store), name)
@@ -860,7 +860,7 @@ def test_the_near_duplicate_search_of_a_batch_makes_a_constant_number_of_store_c
             type(memory.store), name, lambda *a, name=name, kept=kept, **o: asked.append(name) or kept(*a, **o)
         )
     calls = []
-    for count in (5, 25):
+    for count in (20, 100):
         run_sync(memory.remember_many([f"letter {n} of {count} {chr(97 + n % 26) * 3}" for n in range(count)]))
         calls.append(len(asked))
         asked.clear()

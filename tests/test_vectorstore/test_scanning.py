@@ -66,7 +66,7 @@ def test_scan_by_gives_the_same_order_in_every_store_from_any_position(filled):
     seed = random.randrange(2**32)
     print("seed", seed)
     chance = random.Random(seed)
-    entries = list(entries_of(chance, 200))
+    entries = list(entries_of(chance, 400))
     store = filled(entries)
     for reverse in (False, True):
         for where in (None, {"kind": "a"}):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tellback.vectorstore.index.binary_quantization import FEWEST_BITS, BinaryCodes
-from tests.support.slow import first_fast
 
 
 def plain_distance(bits: BinaryCodes, vectors: np.ndarray, row: int, query: np.ndarray) -> int:
@@ -56,7 +55,7 @@ def test_closest_among_chosen_rows_finds_only_chosen_rows(share: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", first_fast(range(5)))
+@pytest.mark.parametrize("seed", range(5))
 def test_binary_codes_follow_added_deleted_changed_and_moved_rows(seed: int) -> None:
     print("seed", seed)
     draw = random.Random(seed)

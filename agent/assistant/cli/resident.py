@@ -34,10 +34,10 @@ def resident_reports(kind: str = "status") -> Iterator[dict[str, Any]]:
         try:
             status, report = wire.ask(connection, f"/{kind}", {})
         except wire.WireError:
-            status, report = 200, {"outcome": "no answer"}
-        if status != 200:
-            continue  # its code was changed, as by an upgrade: it ends
-        yield {**report, "socket": path}
+            yield {"outcome": "no answer", "socket": path}
+        else:
+            if status == 200:  # else its code was changed, as by an upgrade: it ends
+                yield {**report, "socket": path}
 
 
 def report_line(report: dict[str, Any]) -> str:

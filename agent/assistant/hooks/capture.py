@@ -223,7 +223,9 @@ class Capture:
     ) -> KeptMessages:
         stored = before.stored or ()
         new = self._missing(messages, [item for item in stored if item.message.role != "system"], before.since)
-        missing: list[Message] = await run_in_thread(lambda: [said for said in new if not self._is_forgotten(said)])
+        missing: list[Message] = await run_in_thread(
+            lambda: [message for message in new if not self._is_forgotten(message)]
+        )
         counts = KeptMessages(len(missing), len(messages) - len(new), len(new) - len(missing))
         if dry_run or not missing:
             return counts

@@ -555,12 +555,12 @@ def test_verify_forgotten_finds_a_text_in_every_encoding(file_memory, tmp_path):
 
 def test_verify_forgotten_finds_a_piece_of_a_long_text(file_memory, tmp_path):
     letters = random.Random(3)
-    text = "".join(letters.choices(string.ascii_lowercase + " ", k=3_000))
+    text = "".join(letters.choices(string.ascii_lowercase + " ", k=30_000))
     receipt = run(file_memory.forget([remembered(file_memory, text)]))
     assert run(file_memory.verify_forgotten(receipt, [text])).gone
     with file_memory.store.database.write() as connection:  # as a part that forgot to forget would leave it
         connection.execute("CREATE TABLE summaries (summary BLOB)")
-        connection.execute("INSERT INTO summaries VALUES (?)", (text[1_000:1_800].encode(),))
+        connection.execute("INSERT INTO summaries VALUES (?)", (text[9_000:9_800].encode(),))
     assert ("m.db", "text 0 is in its bytes") in places(run(file_memory.verify_forgotten(receipt, [text])))
 
 
